@@ -1,0 +1,52 @@
+# Everything a person does here, in a few words. CI runs `make test` and nothing else.
+UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
+RUN := $(UV) run --frozen
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check tests fix bench interop console-shots
+
+help: ## Show these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: .venv/.ready ## Make the environment in .venv (uv is fetched with pip if it is missing)
+
+.uv/bin/uv:
+	python3 -m venv .uv && .uv/bin/pip install --quiet uv
+
+.venv/.ready: uv.lock pyproject.toml | $(filter .uv/bin/uv,$(UV))
+	$(UV) sync --frozen --quiet
+	@touch $@
+
+demo: setup ## Build a small catalog and show it
+	$(RUN) lakeroot demo
+
+test: check tests ## Everything CI runs: lint, types, import contracts, every test
+
+check: setup
+	$(RUN) ruff check . && $(RUN) ruff format --check .
+	$(RUN) mypy
+	$(RUN) lint-imports
+
+tests: setup
+	$(RUN) pytest -n 2 --dist loadgroup
+
+fix: setup ## Format, and mend what the linter can mend
+	$(RUN) ruff check --fix . && $(RUN) ruff format .
+
+bench: setup ## Measure against the peers, side by side (see benchmarks/README.md)
+	$(RUN) python -m benchmarks $(BENCH)
+
+DELTACAT := .interop/deltacat/bin/python
+# deltacat's pins allow no other Python: one that runs here, else whatever uv can find or fetch.
+PYTHON310 ?= $(shell for found in python3.10 $$HOME/.pyenv/versions/3.10.*/bin/python; do \
+	$$found -c "" 2>/dev/null && echo $$found && exit; done; echo 3.10)
+
+$(DELTACAT):
+	$(UV) venv --quiet --python $(strip $(PYTHON310)) .interop/deltacat
+	$(UV) pip install --quiet --python $@ deltacat==2.0.0.post4
+
+interop: setup $(DELTACAT) ## Work on one catalog together with released deltacat
+	LAKEROOT_DELTACAT_PYTHON=$(abspath $(DELTACAT)) $(RUN) pytest tests/interop/deltacat/check_deltacat.py
+
+console-shots: setup ## Open every page of the console in Chromium; pictures in artifacts/console
+	$(RUN) --with playwright --with axe-playwright-python pytest tests/console/check_browser.py

@@ -1,0 +1,5 @@
+"""``python -m lakeroot`` is the command ``lakeroot``."""
+
+from lakeroot.cli import main
+
+main()

@@ -1,0 +1,20 @@
+"""Bytes under one root: a local directory or a bucket, behind one small contract."""
+
+from lakeroot.objects.below import Below
+from lakeroot.objects.contract import Listing, ObjectInfo, Objects, Streams
+from lakeroot.objects.local import LocalObjects
+from lakeroot.objects.remote import RemoteObjects
+from lakeroot.objects.roots import Root, open_root, parse_root
+
+__all__ = [
+    "Below",
+    "Listing",
+    "LocalObjects",
+    "ObjectInfo",
+    "Objects",
+    "RemoteObjects",
+    "Root",
+    "Streams",
+    "open_root",
+    "parse_root",
+]

@@ -1,0 +1,91 @@
+"""What every format needs of a storage: whole objects, and one atomic step, put-if-absent.
+
+Paths are relative to the root, written with ``/``; they never start with one and never climb out
+of the root. A race that is lost is a value (``False``); an error is a storage that does not answer.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """One object as a listing shows it."""
+
+    path: str
+    size: int
+    modified_ms: int
+    e_tag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One level of a directory: the names of its directories, and its objects."""
+
+    directories: tuple[str, ...]
+    objects: tuple[ObjectInfo, ...]
+
+
+class Objects(Protocol):
+    """Objects under one root."""
+
+    def get(self, path: str) -> bytes | None:
+        """Read a whole object; nothing if there is none."""
+        ...
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write a whole object, in place of the one that was there."""
+        ...
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Write a whole object unless there is one; tell whether it was written. Atomic."""
+        ...
+
+    def copy_if_absent(self, source: str, target: str) -> bool:
+        """Copy an object unless the target exists; tell whether it was copied. Atomic."""
+        ...
+
+    def head(self, path: str) -> ObjectInfo | None:
+        """Describe an object; nothing if there is none."""
+        ...
+
+    def exists(self, path: str) -> bool:
+        """Tell whether there is an object at the path."""
+        ...
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        """List every object below a directory, at any depth, in no particular order."""
+        ...
+
+    def list_directory(self, prefix: str) -> Listing:
+        """List one level of a directory; an absent directory is an empty one."""
+        ...
+
+    def list_names(self, prefix: str) -> tuple[str, ...]:
+        """List the names in a directory, without looking at what they name."""
+        ...
+
+    def has_any(self, prefix: str) -> bool:
+        """Tell whether there is at least one object below a directory."""
+        ...
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Delete objects; those already gone are fine."""
+        ...
+
+    def delete_directory(self, prefix: str) -> None:
+        """Delete every object below a directory, and the directory itself where there is one."""
+        ...
+
+
+class Streams(Objects, Protocol):
+    """Objects that may be larger than memory: read and written piece by piece."""
+
+    def read_chunks(self, path: str) -> Iterator[bytes] | None:
+        """Read an object in pieces of a few megabytes; nothing if there is none."""
+        ...
+
+    def write_chunks(self, path: str, chunks: Iterable[bytes], size: int) -> None:
+        """Write a whole object of about this size; it is seen when it is whole, or never."""
+        ...
