@@ -1,0 +1,121 @@
+"""Several operations on tables in one commit of the catalog: all of them, or none."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lakeroot.catalog.catalog import Catalog
+from lakeroot.catalog.version_commits import NewVersion, Staged, VersionCommits
+from lakeroot.catalog.versions import TableVersions
+from lakeroot.model.commits import Change, DeclareTable, DeleteTableVersions, DeregisterTable
+from lakeroot.model.errors import InvalidInputError
+from lakeroot.model.identifiers import Identifier, show, validate_new
+from lakeroot.model.records import Table, TableVersion
+from lakeroot.tables.versions import MAIN, VersionRange
+
+
+@dataclass(frozen=True, slots=True)
+class DeclareOperation:
+    """Declare a table."""
+
+    identifier: Identifier
+    location: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteVersionsOperation:
+    """Delete versions of a table."""
+
+    identifier: Identifier
+    ranges: tuple[VersionRange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeregisterOperation:
+    """Take a table's name away and leave its data."""
+
+    identifier: Identifier
+
+
+BatchOperation = DeclareOperation | NewVersion | DeleteVersionsOperation | DeregisterOperation
+BatchResult = Table | TableVersion | int
+"""A declared or deregistered table, a created version, or how many versions were deleted."""
+
+
+class Batches:
+    """Commits several operations together."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._versions = TableVersions(catalog)
+        self._commits = VersionCommits(catalog)
+
+    def commit(self, operations: Sequence[BatchOperation], message: str = "") -> list[BatchResult]:
+        """Apply every operation, or none; give their results in the same order."""
+        if not operations:
+            raise InvalidInputError("There is nothing to commit", fix="Give at least one operation")
+        changes: list[Change] = []
+        staged: list[Staged] = []
+        results: list[BatchResult | None] = []
+        deletions: list[DeleteVersionsOperation] = []
+        declared: dict[Identifier, Table] = {}
+        for one in operations:
+            result: BatchResult | None = None
+            match one:
+                case DeclareOperation():
+                    change = self._declaration(one)
+                    changes.append(change)
+                    result = Table(change.identifier, change.location, change.properties)
+                    declared[change.identifier] = result
+                case DeregisterOperation():
+                    result = self._catalog.table(one.identifier)
+                    changes.append(DeregisterTable(one.identifier))
+                case DeleteVersionsOperation():
+                    result = self._deletion(one, changes)
+                    deletions.append(one)
+                case NewVersion():
+                    staged.append(self._commits.stage(one, declared.get(one.identifier)))
+            results.append(result)
+        created = iter(self._commit(changes, staged, message))
+        for deletion in deletions:
+            if self._is_still_there(deletion.identifier):
+                self._versions.delete_versions(deletion.identifier, deletion.ranges)
+        return [next(created) if result is None else result for result in results]
+
+    def _declaration(self, one: DeclareOperation) -> DeclareTable:
+        validate_new(one.identifier)
+        store = self._catalog.store
+        place = (
+            store.place(one.identifier) if one.location is None else store.location_of(one.location)
+        )
+        return DeclareTable(one.identifier, place, dict(one.properties))
+
+    def _deletion(self, one: DeleteVersionsOperation, changes: list[Change]) -> int:
+        found, _ = self._versions.list_versions(one.identifier)
+        numbers = tuple(
+            version.version
+            for version in found
+            if any(version.version in wanted for wanted in one.ranges)
+        )
+        if self._catalog.store.keeps_versions:
+            changes.append(DeleteTableVersions(one.identifier, numbers))
+        return len(numbers)
+
+    def _commit(
+        self, changes: list[Change], staged: list[Staged], message: str
+    ) -> list[TableVersion]:
+        for one in staged:
+            if one.asked.branch not in (None, MAIN) and self._catalog.store.keeps_versions:
+                raise InvalidInputError(
+                    f"A version of the branch {one.asked.branch!r} of {show(one.table.identifier)} "
+                    "cannot be part of a commit over several tables",
+                    "its arbiter is the branch's own directory",
+                )
+        if self._catalog.store.keeps_versions:
+            return self._commits.commit_staged(staged, changes, message)
+        if changes:
+            self._catalog.commit(*changes, message=message)
+        return self._commits.create_versions([one.asked for one in staged])
+
+    def _is_still_there(self, identifier: Identifier) -> bool:
+        return isinstance(self._catalog.store.read().get(identifier), Table)

@@ -1,0 +1,336 @@
+"""New versions of tables: the first to put a file wins, or the catalog decides.
+
+Where the catalog is the arbiter, versions of several tables (and other changes) are one commit.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeVar
+
+from lakeroot.catalog.catalog import Catalog
+from lakeroot.catalog.version_files import VersionFiles
+from lakeroot.catalog.versions import SCHEME, KnownVersions, TableVersions, is_staged
+from lakeroot.model.commits import (
+    Change,
+    CreateTableVersions,
+    DeclareTable,
+    DeleteTableVersions,
+    PointTableVersions,
+    Unchanged,
+)
+from lakeroot.model.errors import (
+    ConcurrentModificationError,
+    InvalidInputError,
+    InvalidTableStateError,
+    LakerootError,
+    TableVersionAlreadyExistsError,
+    UnsupportedOperationError,
+)
+from lakeroot.model.identifiers import Identifier, show
+from lakeroot.model.records import Table, TableVersion
+from lakeroot.tables.versions import MAIN, NamingScheme, StagedManifest, staged_manifest
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_ATTEMPTS: Final = 10
+_SIDE_BY_SIDE: Final = 16
+_POINTED_TOGETHER: Final = 8
+_AGAIN: Final = "Read the table again and commit the version after its newest"
+_LOG: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class NewVersion:
+    """A version that a writer asks for: the manifest is staged, the number is to be its own."""
+
+    identifier: Identifier
+    version: int
+    manifest_path: str
+    branch: str | None = None
+    scheme: NamingScheme = NamingScheme.V2
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A new version that was looked at: its table, its files, its bytes."""
+
+    asked: NewVersion
+    table: Table
+    files: VersionFiles
+    manifest: StagedManifest
+    content: bytes
+
+
+class VersionCommits:
+    """Creates versions of the tables of one catalog."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._store = catalog.store
+        self._versions = TableVersions(catalog)
+
+    def create_versions(self, asked: Sequence[NewVersion], message: str = "") -> list[TableVersion]:
+        """Create versions; where the catalog is their arbiter, all of them or none."""
+        if self._store.is_past:
+            raise UnsupportedOperationError(
+                "The past cannot be changed", "this catalog is open as of an earlier time"
+            )
+        view = self._store.read()
+
+        def look(one: NewVersion) -> Staged:
+            table = view.get(one.identifier) if one.identifier else None
+            return self.stage(one, table if isinstance(table, Table) else None)
+
+        staged = self._each(look, asked)
+        managed = [one for one in staged if self._versions.is_managed(one.asked.branch)]
+        if not managed:
+            return [self._put(one) for one in staged]
+        if len(managed) < len(staged):
+            raise InvalidInputError(
+                "Versions of branches cannot be committed together with others",
+                "their arbiter is the branch's own directory",
+                "Commit them by themselves",
+            )
+        return self.commit_staged(staged, message=message)
+
+    def stage(self, asked: NewVersion, table: Table | None = None) -> Staged:
+        """Look at a new version without creating it; the table may be about to be declared."""
+        table = self._catalog.table(asked.identifier) if table is None else table
+        manifest = staged_manifest(
+            self._store.uri(table.location),
+            asked.manifest_path,
+            version=asked.version,
+            scheme=asked.scheme,
+            branch=asked.branch,
+        )
+        files = self._versions.files(table, asked.branch)
+        return Staged(asked, table, files, manifest, files.staged(manifest))
+
+    def commit_staged(
+        self, staged: Sequence[Staged], others: Sequence[Change] = (), message: str = ""
+    ) -> list[TableVersion]:
+        """Commit staged versions and other changes of the catalog together, all or nothing."""
+        now_ms = int(time.time() * 1000)
+        for attempt in range(_ATTEMPTS):
+            unchanged = self._unchanged(staged, others)
+            changes, already = self._plan(staged, others, now_ms)
+            try:
+                if changes:
+                    self._catalog.commit(*changes, requires=unchanged, message=message)
+            except ConcurrentModificationError:
+                # Planned on what has changed since: either ours is taken now, and the next plan
+                # says so, or somebody took in what we were going to take in.
+                if attempt + 1 == _ATTEMPTS:
+                    raise
+            else:
+                break
+        new = [one for at, one in enumerate(staged) if at not in already]
+        is_in_place = self._put_in_place(new)
+        return [
+            already.get(at) or _created(one, now_ms, is_in_place=is_in_place)
+            for at, one in enumerate(staged)
+        ]
+
+    def _unchanged(self, staged: Sequence[Staged], others: Sequence[Change]) -> list[Unchanged]:
+        """Look at the tables again: a manifest must not become a version of another table."""
+        view = self._store.read()
+        new = {change.identifier for change in others if isinstance(change, DeclareTable)}
+        found: dict[Identifier, Unchanged] = {}
+        for one in staged:
+            identifier = one.table.identifier
+            if identifier in new or identifier in found:
+                continue
+            now = view.get(identifier)
+            if not isinstance(now, Table):
+                self._catalog.table(identifier)  # Says what is missing.
+            elif (now.location, now.created_at_ms) != (one.table.location, one.table.created_at_ms):
+                raise ConcurrentModificationError(
+                    f"{show(identifier)} is another table now",
+                    "the one this version was made for was dropped or renamed",
+                    "Read the table again and repeat",
+                )
+            found[identifier] = Unchanged(identifier, now)
+        return list(found.values())
+
+    def _plan(
+        self, staged: Sequence[Staged], others: Sequence[Change], now_ms: int
+    ) -> tuple[list[Change], dict[int, TableVersion]]:
+        """Work out the changes of a commit, and which of its versions are committed already."""
+        changes: list[Change] = [*others]
+        already: dict[int, TableVersion] = {}
+        latest: dict[Identifier, int] = {}
+        tables = {one.table.identifier: one for one in staged}
+        for newest, taken_in in self._each(self._newest, list(tables.values())):
+            latest[newest.table.identifier] = newest.newest
+            changes += taken_in
+        for position, one in enumerate(staged):
+            identifier, number = one.table.identifier, one.asked.version
+            if number <= latest[identifier]:
+                already[position] = self._already(one)
+            elif number != latest[identifier] + 1:
+                raise _does_not_follow(one, latest[identifier])
+            else:
+                latest[identifier] = number
+                changes.append(CreateTableVersions(identifier, (_row(one, now_ms),)))
+        return changes, already
+
+    def _newest(self, one: Staged) -> tuple[KnownVersions, list[Change]]:
+        """Look at a table's versions, and say what the same commit should put right with them.
+
+        Versions that were put there directly are taken in; otherwise the rows of the versions
+        before are pointed to their files.
+        """
+        found = self._versions.known(one.table, files=one.files)
+        changes = self._versions.taken_in(found)
+        if not changes and found.kept:
+            if not found.is_newest_in_place:
+                found.version(found.newest)  # Its writer did not finish it.
+            changes = self._pointed(found)
+        return found, changes
+
+    def _pointed(self, found: KnownVersions) -> list[Change]:
+        """Say in the same commit that versions before are in their places, several at a time.
+
+        Replacing a row costs more than adding one, and readers look for the file anyway; rows
+        that are replaced together go together.
+        """
+        first = found.newest - _POINTED_TOGETHER + 1
+        if first not in found.kept or not is_staged(found.kept[first]):
+            return []
+        pointed = []
+        for row in (found.kept[n] for n in range(first, found.newest + 1) if n in found.kept):
+            whole = found.version(row.version)
+            if whole is not None and whole.manifest_path != row.manifest_path:
+                pointed.append(replace(whole, metadata=row.metadata))
+        return [PointTableVersions(found.table.identifier, tuple(pointed))] if pointed else []
+
+    def _already(self, one: Staged) -> TableVersion:
+        """Recognise a version that is committed already as this very one, or refuse it."""
+        found = self._versions.known(one.table).version(one.asked.version)
+        taken = None if found is None else one.files.relative(found.manifest_path)
+        if found is None or taken is None or not one.files.holds(taken, one.content):
+            raise _is_taken(one)
+        one.files.discard([one.manifest.path])
+        return found
+
+    def _put_in_place(self, new: Sequence[Staged]) -> bool:
+        """Put committed versions into their places; tell whether all of them are there."""
+        placed: list[Staged] = []
+
+        def put(one: Staged) -> None:
+            one.files.finalise(one.manifest, one.content)
+            placed.append(one)
+
+        def clear(one: Staged) -> None:
+            one.files.discard([one.manifest.path])
+
+        try:
+            self._each(put, new)
+            self._each(clear, new)
+        except TableVersionAlreadyExistsError:
+            self._give_way(new, placed)
+            raise
+        except LakerootError as error:
+            # The versions are committed; any reader will finish what could not be finished here.
+            _LOG.warning("A version is committed, but not all its files are in place: %s", error)
+            return False
+        return True
+
+    def _each(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+        """Do the same for every table: one after the other on a disk, side by side in a bucket."""
+        if self._store.root.is_local or len(items) < 2:
+            return [work(item) for item in items]
+        with ThreadPoolExecutor(min(len(items), _SIDE_BY_SIDE)) as pool:
+            return list(pool.map(work, items))
+
+    def _give_way(self, new: Sequence[Staged], placed: Sequence[Staged]) -> None:
+        """Take a commit back because a file was put there directly after we looked.
+
+        The other writer was told that the version is theirs, so it is: the catalog keeps theirs.
+        The rest of ours goes, because it was one commit.
+        """
+        changes: list[Change] = []
+        for one in new:
+            taken = one.files.path_of(one.asked.version)
+            theirs = None
+            if taken is not None and not one.files.holds(taken, one.content):
+                theirs = one.files.describe(one.asked.version, taken)
+            if theirs is None:
+                changes.append(DeleteTableVersions(one.table.identifier, (one.asked.version,)))
+            else:
+                row = replace(theirs, metadata={SCHEME: str(one.asked.scheme)})
+                changes.append(PointTableVersions(one.table.identifier, (row,)))
+        # Without its staged manifest nobody puts ours into place again.
+        for one in new:
+            one.files.discard([one.manifest.path])
+        self._catalog.commit(*changes, message="Give way to a version that was put there directly")
+        for one in placed:
+            one.files.discard([one.manifest.final_path])
+
+    def _put(self, one: Staged) -> TableVersion:
+        """Create a version whose arbiter is its file."""
+        number, files = one.asked.version, one.files
+        taken = files.path_of(number)
+        if taken is not None and not files.holds(taken, one.content):
+            raise _is_taken(one)
+        if taken is None:
+            self._require_next(one)
+            files.finalise(one.manifest, one.content)
+        files.discard([one.manifest.path])
+        found = files.describe(number, taken or one.manifest.final_path)
+        if found is None:
+            raise InvalidTableStateError(f"Version {number} was removed as it was created")
+        return replace(found, metadata=dict(one.asked.metadata))
+
+    def _require_next(self, one: Staged) -> None:
+        number = one.asked.version
+        follows = number > 1 and one.files.path_of(number - 1) is not None
+        if follows and one.files.path_of(number + 1) is None:
+            return
+        newest = max(one.files.numbers(), default=0)
+        # A branch begins at the version it branched off.
+        begins = newest == 0 and one.asked.branch not in (None, MAIN)
+        if number != newest + 1 and not begins:
+            raise _does_not_follow(one, newest)
+
+
+def _is_taken(one: Staged) -> TableVersionAlreadyExistsError:
+    return TableVersionAlreadyExistsError(
+        f"{show(one.table.identifier)} already has a version {one.asked.version}",
+        "another writer committed it first",
+        _AGAIN,
+    )
+
+
+def _does_not_follow(one: Staged, newest: int) -> TableVersionAlreadyExistsError:
+    return TableVersionAlreadyExistsError(
+        f"{show(one.table.identifier)} is at version {newest}",
+        f"version {one.asked.version} does not follow it",
+        _AGAIN,
+    )
+
+
+def _row(one: Staged, now_ms: int) -> TableVersion:
+    return TableVersion(
+        version=one.asked.version,
+        manifest_path=one.files.address(one.manifest.path),
+        manifest_size=len(one.content),
+        timestamp_ms=now_ms,
+        metadata={**one.asked.metadata, SCHEME: str(one.asked.scheme)},
+    )
+
+
+def _created(one: Staged, now_ms: int, *, is_in_place: bool) -> TableVersion:
+    path = one.manifest.final_path if is_in_place else one.manifest.path
+    return TableVersion(
+        version=one.asked.version,
+        manifest_path=one.files.address(path),
+        manifest_size=len(one.content),
+        timestamp_ms=now_ms,
+        metadata=dict(one.asked.metadata),
+    )

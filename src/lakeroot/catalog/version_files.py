@@ -1,0 +1,191 @@
+"""The version files of one table: what lies in its ``_versions`` directories."""
+
+import contextlib
+import json
+import struct
+from typing import Any, Final
+
+from lakeroot.model.errors import (
+    InvalidInputError,
+    NotFoundError,
+    TableVersionAlreadyExistsError,
+)
+from lakeroot.model.records import TableVersion
+from lakeroot.objects import Objects
+from lakeroot.storage.lance_dir.protobuf import MalformedError
+from lakeroot.storage.lance_dir.version_file import version_in
+from lakeroot.tables.versions import (
+    SUFFIX,
+    NamingScheme,
+    StagedManifest,
+    manifest_name,
+    parse_manifest_name,
+    versions_directory,
+)
+
+_MAGIC: Final = b"LANC"
+_FOOTER: Final = struct.Struct("<QHH4s")
+_LENGTH: Final = struct.Struct("<I")
+_V2_LENGTH: Final = len(manifest_name(1))
+_HINT: Final = "latest_version_hint.json"
+
+
+class VersionFiles:
+    """The committed and staged manifests of a table, or of one of its branches."""
+
+    def __init__(
+        self, files: Objects, table_key: str, branch: str | None = None, *, is_local: bool = False
+    ) -> None:
+        self._files = files
+        self._key = table_key
+        self._is_local = is_local
+        self.directory = versions_directory(branch)
+
+    def numbers(self) -> dict[int, str]:
+        """Give every version that has a file, with the file's path below the table."""
+        found = {}
+        for name in self._files.list_names(self.directory):
+            manifest = parse_manifest_name(name)
+            if manifest is not None:
+                found[manifest.version] = f"{self.directory}/{name}"
+        return found
+
+    def newest(self) -> tuple[str, bool] | None:
+        """Give the path of the newest version, and whether there are others; nothing if unclear.
+
+        Tables have thousands of versions, and this is asked at every opening. Where all files are
+        named by scheme V2, the newest is the first by name, and no other name has to be read.
+        """
+        names = self._files.list_names(self.directory)
+        if any(len(name) < _V2_LENGTH and name != _HINT for name in names):
+            return None
+        first = min(names, default="")
+        if parse_manifest_name(first) is None:
+            return None
+        others = (name for name in names if name != first and name.endswith(SUFFIX))
+        return f"{self.directory}/{first}", next(others, None) is not None
+
+    def first(self) -> int:
+        """Give the version that is listed first; 0 if there is none."""
+        for found in self._files.list(self.directory):
+            manifest = parse_manifest_name(found.path.rpartition("/")[2])
+            if manifest is not None:
+                return manifest.version
+        return 0
+
+    def hinted(self) -> int:
+        """Give the newest version as Lance notes it beside the versions; 0 if it does not."""
+        content = self._files.get(f"{self.directory}/{_HINT}")
+        try:
+            found: Any = json.loads(content or b"null")
+        except ValueError:
+            return 0
+        version = found.get("version") if isinstance(found, dict) else None
+        return version if isinstance(version, int) else 0
+
+    def path_of(self, version: int) -> str | None:
+        """Find the file of a version, in either naming scheme."""
+        for scheme in (NamingScheme.V2, NamingScheme.V1):
+            path = self.path_in(version, scheme)
+            if self._files.exists(path):
+                return path
+        return None
+
+    def path_in(self, version: int, scheme: NamingScheme) -> str:
+        """Name the file of a version, whether it is there or not."""
+        return f"{self.directory}/{manifest_name(version, scheme)}"
+
+    def exists(self, path: str) -> bool:
+        """Tell whether there is a file."""
+        return self._files.exists(path)
+
+    def describe(self, version: int, path: str) -> TableVersion | None:
+        """Describe the version in a file; nothing if the file is gone."""
+        found = self._files.head(path)
+        if found is None:
+            return None
+        return TableVersion(version, self.address(path), found.size, found.e_tag, found.modified_ms)
+
+    def address(self, path: str) -> str:
+        """Give a path below the table as Lance clients write it: a key of the storage."""
+        return f"{self._key}/{path}"
+
+    def relative(self, address: str) -> str:
+        """Give the address of a manifest as a path below the table.
+
+        Only its name counts: a manifest lies in this directory or nowhere, also after the whole
+        catalog was copied to another place.
+        """
+        return f"{self.directory}/{address.rpartition('/')[2]}"
+
+    def staged(self, manifest: StagedManifest) -> bytes:
+        """Read a staged manifest; refuse one that is missing or cut off."""
+        content = self._files.get(manifest.path)
+        if content is None:
+            raise InvalidInputError(
+                f"There is no staged manifest {manifest.path}",
+                fix="Write the manifest there first, then create the version",
+            )
+        if not _is_whole(content):
+            raise _damaged(manifest)
+        try:
+            version = version_in(content)
+        except MalformedError as error:
+            raise _damaged(manifest) from error
+        if version != manifest.final.version:
+            raise InvalidInputError(
+                f"The staged manifest {manifest.path} is of another version",
+                f"version {manifest.final.version} was asked for, and it says {version}",
+                "Write the manifest of the version that is to be created",
+            )
+        return content
+
+    def finalise(self, manifest: StagedManifest, content: bytes) -> None:
+        """Put a manifest into its final place; the same bytes may already be there."""
+        path = manifest.final_path
+        if not self._is_put(manifest, content) and self._files.get(path) != content:
+            raise TableVersionAlreadyExistsError(
+                f"Another writer has already put a different version at {path}",
+                fix="Read the table again and commit the version after its newest",
+            )
+
+    def _is_put(self, manifest: StagedManifest, content: bytes) -> bool:
+        if self._is_local:
+            # On a disk a copy is a second name of the file: nothing has to be written.
+            with contextlib.suppress(NotFoundError):
+                return self._files.copy_if_absent(manifest.path, manifest.final_path)
+        return self._files.put_if_absent(manifest.final_path, content)
+
+    def holds(self, path: str, content: bytes) -> bool:
+        """Tell whether a file has exactly this content."""
+        return self._files.get(path) == content
+
+    def recover(self, staged_path: str, final_path: str) -> bool:
+        """Finish what a writer left unfinished; tell whether the version is whole now."""
+        content = self._files.get(staged_path)
+        if content is None:
+            # Either it was never ours to finish, or somebody finished it this very moment.
+            return self._files.exists(final_path)
+        self._files.put_if_absent(final_path, content)
+        return True
+
+    def discard(self, paths: list[str]) -> None:
+        """Delete files that are not needed any more."""
+        self._files.delete(paths)
+
+
+def _damaged(manifest: StagedManifest) -> InvalidInputError:
+    return InvalidInputError(
+        f"The staged manifest {manifest.path} is damaged", "it is not a whole manifest"
+    )
+
+
+def _is_whole(content: bytes) -> bool:
+    """Tell whether these bytes are framed as a manifest is: a footer that leads to the message."""
+    if len(content) < _LENGTH.size + _FOOTER.size:
+        return False
+    position, _, _, magic = _FOOTER.unpack_from(content, len(content) - _FOOTER.size)
+    end = len(content) - _FOOTER.size
+    if magic != _MAGIC or position > end - _LENGTH.size:
+        return False
+    return bool(position + _LENGTH.size + _LENGTH.unpack_from(content, position)[0] == end)

@@ -1,0 +1,354 @@
+"""Versions of tables: listed, described and deleted, whoever is their arbiter.
+
+Without management the files in ``_versions`` are all there is. With management the catalog is an
+external manifest store: a version exists from the moment the catalog says so; putting its file
+into place comes after, and any reader finishes it. Files that other clients put there directly
+count from the first look, and are taken into the catalog with the next commit.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Final
+
+from lakeroot.catalog.catalog import Catalog
+from lakeroot.catalog.paging import after_name, token_of
+from lakeroot.catalog.version_files import VersionFiles
+from lakeroot.model.commits import (
+    Change,
+    CreateTableVersions,
+    DeleteTableVersions,
+    ManageTableVersions,
+)
+from lakeroot.model.errors import (
+    InvalidInputError,
+    InvalidTableStateError,
+    TableBranchNotFoundError,
+    TableVersionAlreadyExistsError,
+    TableVersionNotFoundError,
+)
+from lakeroot.model.identifiers import Identifier, show
+from lakeroot.model.records import Table, TableVersion
+from lakeroot.tables.versions import (
+    LAST_VERSION,
+    MAIN,
+    NamingScheme,
+    VersionRange,
+    covered,
+    object_key,
+    parse_manifest_name,
+    parse_staging_name,
+)
+
+SCHEME: Final = "naming_scheme"
+"""Where a version the catalog keeps says how its manifest is named."""
+
+_FEW: Final = 8
+_ATTEMPTS: Final = 10
+
+
+class TableVersions:
+    """The versions of the tables of one catalog."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._store = catalog.store
+
+    def list_versions(
+        self,
+        identifier: Identifier,
+        branch: str | None = None,
+        token: str | None = None,
+        limit: int | None = None,
+        *,
+        descending: bool = False,
+    ) -> tuple[list[TableVersion], str | None]:
+        """List versions, a page at a time, oldest first unless asked otherwise."""
+        after = _after(token, limit)
+        found = self._look(identifier, branch)
+        if limit == 1 and descending and after is None:
+            newest = found.newest_alone()
+            if newest is not None:
+                return newest
+        ordered = sorted(found.numbers, reverse=descending)
+        if after is not None:
+            ordered = [n for n in ordered if (n < after if descending else n > after)]
+        if limit is None or limit > _FEW:
+            found.look_at_all_files()
+        shown: list[TableVersion] = []
+        for position, number in enumerate(ordered):
+            if limit is not None and len(shown) >= limit:
+                rest = bool(shown) and position < len(ordered)
+                return shown, token_of(str(shown[-1].version)) if rest else None
+            version = found.version(number)
+            if version is not None:
+                shown.append(version)
+        return shown, None
+
+    def describe_version(
+        self, identifier: Identifier, version: int | None = None, branch: str | None = None
+    ) -> TableVersion:
+        """Describe a version, or the newest; finish it if its writer did not."""
+        found = self._look(identifier, branch)
+        number = found.newest if version is None else version
+        if number == 0 and version is None:
+            raise TableVersionNotFoundError(
+                f"{show(identifier)} has no versions", "it is only declared"
+            )
+        described = found.version(number) if 0 < number <= LAST_VERSION else None
+        if described is None:
+            raise TableVersionNotFoundError(
+                f"{show(identifier)} has no version {number}",
+                fix="List the versions of the table to see those it has",
+            )
+        return described
+
+    def delete_versions(
+        self, identifier: Identifier, ranges: Sequence[VersionRange], branch: str | None = None
+    ) -> int:
+        """Delete versions: their manifests and what the catalog keeps of them, never data."""
+        found = self._look(identifier, branch)
+        on_disk = found.files.numbers()
+        gone = covered({*on_disk, *found.kept}, ranges)
+        files = [on_disk[number] for number in gone if number in on_disk]
+        kept = [number for number in gone if number in found.kept]
+        files += [found.files.relative(found.kept[number].manifest_path) for number in kept]
+        if kept:
+            # Before the files: a version that the catalog keeps and nobody can read is worse
+            # than a file that nobody looks for.
+            self._catalog.commit(DeleteTableVersions(identifier, tuple(kept)))
+        found.files.discard(files)
+        return len(gone)
+
+    def enable(self) -> None:
+        """Make the catalog the arbiter of its tables' versions; those there are taken in."""
+        for attempt in range(_ATTEMPTS):
+            taken_in = [c for table in self._tables() for c in self._all_taken_in(table)]
+            try:
+                self._catalog.commit(
+                    ManageTableVersions(enabled=True), *taken_in, message="Manage table versions"
+                )
+            except TableVersionAlreadyExistsError:
+                if attempt + 1 == _ATTEMPTS:
+                    raise  # Others commit so fast that there is no quiet moment.
+            else:
+                return
+
+    def disable(self) -> None:
+        """Leave the versions to the tables' own files again; unfinished ones are finished."""
+        self._store.read()
+        self._catalog.commit(
+            ManageTableVersions(enabled=False), message="Stop managing table versions"
+        )
+
+    def latest(self, table: Table) -> int:
+        """Give the number of the newest version; 0 if the table is only declared."""
+        return self.known(table).newest
+
+    def is_managed(self, branch: str | None) -> bool:
+        """Tell whether the catalog arbitrates the versions; those of branches it never does."""
+        return self._store.keeps_versions and branch in (None, MAIN)
+
+    def known(
+        self, table: Table, branch: str | None = None, files: VersionFiles | None = None
+    ) -> "KnownVersions":
+        """Look at the versions of a table."""
+        is_managed = self.is_managed(branch)
+        return KnownVersions(
+            table,
+            files or self.files(table, branch),
+            self._store.versions(table, None) if is_managed else {},
+            is_pinned=is_managed and self._store.is_past,
+            has_hint=self._store.root.is_local,
+        )
+
+    def files(self, table: Table, branch: str | None = None) -> VersionFiles:
+        """Give the version files of a table."""
+        key = object_key(self._store.uri(table.location))
+        return VersionFiles(
+            self._store.files(table),
+            key,
+            None if branch == MAIN else branch,
+            is_local=self._store.root.is_local,
+        )
+
+    def taken_in(self, found: "KnownVersions") -> list[Change]:
+        """Say what would let the catalog keep the versions that were put beside those it keeps."""
+        described = (found.files.describe(n, found.direct[n]) for n in sorted(found.direct))
+        rows = tuple(
+            replace(one, metadata={SCHEME: _scheme_of(one)}) for one in described if one is not None
+        )
+        return [CreateTableVersions(found.table.identifier, rows)] if rows else []
+
+    def _all_taken_in(self, table: Table) -> list[Change]:
+        kept = self._store.versions(table, None)
+        files = self.files(table)
+        has_hint = self._store.root.is_local
+        return self.taken_in(KnownVersions(table, files, kept, has_hint=has_hint))
+
+    def _look(self, identifier: Identifier, branch: str | None) -> "KnownVersions":
+        found = self.known(self._catalog.table(identifier), branch)
+        if branch not in (None, MAIN) and not found.has_any:
+            raise TableBranchNotFoundError(
+                f"{show(identifier)} has no branch {branch!r}",
+                fix="List the branches of the table to see those it has",
+            )
+        return found
+
+    def _tables(self) -> Iterator[Table]:
+        view = self._store.read()
+        for identifier in view.all_tables(None, None):
+            table = view.get(identifier)
+            if isinstance(table, Table):
+                yield table
+
+
+class KnownVersions:
+    """The versions of one table, or branch, as the catalog and the directory show them."""
+
+    def __init__(
+        self,
+        table: Table,
+        files: VersionFiles,
+        kept: Mapping[int, TableVersion],
+        *,
+        is_pinned: bool = False,
+        has_hint: bool = False,
+    ) -> None:
+        self.table = table
+        self.files = files
+        self.kept = kept
+        self._last = max(kept, default=0)
+        self._is_pinned = is_pinned
+        self._on_disk: dict[int, str] | None = None
+        self._has_hint = has_hint
+
+    @cached_property
+    def direct(self) -> dict[int, str]:
+        """Give the versions that other clients put there, by number: their paths."""
+        return {} if self._is_pinned else self._put_directly()
+
+    @cached_property
+    def is_newest_in_place(self) -> bool:
+        """Tell whether the file of the last version the catalog keeps is in its place."""
+        return self.files.exists(self.files.path_in(self._last, _scheme(self.kept[self._last])))
+
+    @property
+    def has_any(self) -> bool:
+        """Tell whether there is a version at all."""
+        return bool(self.kept or self.direct)
+
+    def newest_alone(self) -> tuple[list[TableVersion], str | None] | None:
+        """List the newest version where its file decides; nothing if all must be looked at."""
+        first = None if self.kept or self._is_pinned else self.files.newest()
+        name = None if first is None else parse_manifest_name(first[0].rpartition("/")[2])
+        if first is None or name is None:
+            return None
+        shown = self.files.describe(name.version, first[0])
+        token = token_of(str(name.version)) if first[1] else None
+        return None if shown is None else ([shown], token)
+
+    @property
+    def numbers(self) -> list[int]:
+        """Give the numbers of all versions."""
+        return [*self.kept, *self.direct]
+
+    @property
+    def newest(self) -> int:
+        """Give the number of the newest version; 0 if there is none."""
+        return max(self.direct, default=self._last)
+
+    def look_at_all_files(self) -> None:
+        """List the directory once, for whoever is going to ask for many versions."""
+        if self._on_disk is None:
+            self._on_disk = self.files.numbers()
+
+    def version(self, number: int) -> TableVersion | None:
+        """Describe a version and make sure that it is in its place; nothing if it is gone."""
+        row = self.kept.get(number)
+        if row is not None:
+            return self._in_its_place(row)
+        if self._is_pinned:
+            return None
+        path = (self._on_disk or {}).get(number) or self.files.path_of(number)
+        return None if path is None else self.files.describe(number, path)
+
+    def _put_directly(self) -> dict[int, str]:
+        if not self.kept:
+            return self.files.numbers()
+        if self._is_last():
+            return {}
+        last = self._last
+        return {number: path for number, path in self.files.numbers().items() if number > last}
+
+    def _is_last(self) -> bool:
+        """Tell, without listing all files, that none is newer than what the catalog keeps."""
+        last, scheme = self._last, _scheme(self.kept[self._last])
+        if not self._has_hint and scheme is NamingScheme.V2:
+            # A bucket lists the newest first.
+            self.is_newest_in_place = self.files.first() == last
+            return self.is_newest_in_place
+        # Old versions may have been cleaned up in between: then the last one we know is gone, or
+        # Lance says where the newest is.
+        return (
+            not self.files.exists(self.files.path_in(last + 1, scheme))
+            and self.is_newest_in_place
+            and self._has_hint
+            and self.files.hinted() <= last
+        )
+
+    def _in_its_place(self, row: TableVersion) -> TableVersion | None:
+        final = self.files.path_in(row.version, _scheme(row))
+        public = {key: value for key, value in row.metadata.items() if key != SCHEME}
+        whole = replace(row, manifest_path=self.files.address(final), metadata=public)
+        if self.files.relative(row.manifest_path) == final:
+            on_disk = self._on_disk
+            if self.files.exists(final) if on_disk is None else row.version in on_disk:
+                return whole
+        # What is there may be another writer's, put there directly: it is the one that counts.
+        found = self.files.describe(row.version, final)
+        if found is None and self.files.recover(self.files.relative(row.manifest_path), final):
+            found = self.files.describe(row.version, final)
+        if found is None:
+            self._allow_gone(row)
+            return None
+        return replace(whole, manifest_size=found.manifest_size, e_tag=found.e_tag)
+
+    def _allow_gone(self, row: TableVersion) -> None:
+        """Pass over an old version that was cleaned up; the newest must not just vanish."""
+        if row.version == self.newest and not self._is_pinned:
+            raise InvalidTableStateError(
+                f"Version {row.version} of {show(self.table.identifier)} is not there",
+                "its manifest was deleted, but it is the newest version",
+                "Put the file back from a backup, or delete the version to go back to the one "
+                "before",
+            )
+
+
+def _after(token: str | None, limit: int | None) -> int | None:
+    if limit is not None and limit < 0:
+        raise InvalidInputError(f"`limit` cannot be {limit}", fix="Use 0 or more")
+    after = after_name(token)
+    if after is None:
+        return None
+    if not after.isdigit():
+        raise InvalidInputError("This page token is of another listing")
+    return int(after)
+
+
+def is_staged(row: TableVersion) -> bool:
+    """Tell whether a row still names the place where its manifest was staged."""
+    return parse_staging_name(row.manifest_path.rpartition("/")[2]) is not None
+
+
+def _scheme(row: TableVersion) -> NamingScheme:
+    given = row.metadata.get(SCHEME)
+    if given in (NamingScheme.V1, NamingScheme.V2):
+        return NamingScheme(given)
+    return _scheme_of(row)  # Written by others: the name of the file tells.
+
+
+def _scheme_of(found: TableVersion) -> NamingScheme:
+    name = found.manifest_path.rpartition("/")[2]
+    manifest = parse_manifest_name(name.partition("-")[0])
+    return NamingScheme.V2 if manifest is None else manifest.scheme

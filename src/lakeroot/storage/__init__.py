@@ -1,0 +1,1 @@
+"""Where catalogs are kept: one room per format, behind one small contract."""

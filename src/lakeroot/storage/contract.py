@@ -1,0 +1,120 @@
+"""The narrow waist: what a format must do to be a Lakeroot catalog.
+
+Everything above is written once against `Store`; everything below is small. A store reads fresh
+views and applies commits atomically by the rules of `lakeroot.model.rules`; the side effects a
+format needs on disk (markers, directories) are its own business, done so that a crash at any
+moment leaves the commit either whole or undone.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from lakeroot.model.commits import Commit, Committed
+from lakeroot.model.identifiers import Identifier
+from lakeroot.model.records import Record, Table, TableVersion
+from lakeroot.objects import Objects, Root
+
+
+class View(Protocol):
+    """What the catalog holds, as of the moment the view was taken or later; never before."""
+
+    def get(self, identifier: Identifier) -> Record | None:
+        """Give the object of this identifier; the root is a namespace."""
+        ...
+
+    def is_empty(self, identifier: Identifier) -> bool:
+        """Tell whether a namespace has no tables and no namespaces."""
+        ...
+
+    def owner_of(self, location: str) -> Identifier | None:
+        """Give the table that is at a location."""
+        ...
+
+    def namespaces(self, parent: Identifier, after: str | None, limit: int | None) -> list[str]:
+        """List the names of child namespaces, sorted, starting after a name."""
+        ...
+
+    def tables(self, parent: Identifier, after: str | None, limit: int | None) -> list[str]:
+        """List the names of child tables, sorted, starting after a name."""
+        ...
+
+    def all_tables(self, after: Identifier | None, limit: int | None) -> list[Identifier]:
+        """List every table of the catalog, sorted, starting after an identifier."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """One commit of the catalog: when, who, why, and which objects it changed."""
+
+    version: int
+    timestamp_ms: int
+    author: str
+    message: str
+    created: tuple[Identifier, ...]
+    altered: tuple[Identifier, ...]
+    removed: tuple[Identifier, ...]
+    versions: tuple[tuple[Identifier, int], ...] = ()
+    """Versions of tables that were committed, where the catalog keeps them."""
+
+
+class Store(Protocol):
+    """A catalog in some format."""
+
+    root: Root
+    """Where the catalog and the tables it places are kept."""
+
+    @property
+    def keeps_versions(self) -> bool:
+        """Tell whether the catalog arbitrates its tables' versions (an external manifest store)."""
+        ...
+
+    @property
+    def is_past(self) -> bool:
+        """Tell whether this is the catalog as it was, which cannot be written."""
+        ...
+
+    def read(self) -> View:
+        """Take a view that shows everything acknowledged before this call."""
+        ...
+
+    def commit(self, commit: Commit) -> Committed:
+        """Apply a commit, all or nothing, by the rules; raise the rule's error otherwise."""
+        ...
+
+    def place(self, identifier: Identifier) -> str:
+        """Choose the location of a new table."""
+        ...
+
+    def uri(self, location: str) -> str:
+        """Give the address at which any Lance client can open a location."""
+        ...
+
+    def location_of(self, uri: str) -> str:
+        """Understand a location as a caller writes it; refuse what this catalog may not own."""
+        ...
+
+    def has_data(self, table: Table) -> bool:
+        """Tell whether a table has been written, or is only declared."""
+        ...
+
+    def files(self, table: Table) -> Objects:
+        """Give the files of a table, below its location."""
+        ...
+
+    def versions(self, table: Table, branch: str | None) -> Mapping[int, TableVersion]:
+        """Give the versions the catalog keeps of a table, by number (`keeps_versions`)."""
+        ...
+
+    def history(self, limit: int | None = None) -> Iterator[HistoryEntry]:
+        """Tell what each commit changed, the newest first."""
+        ...
+
+    def at(self, version: int | None = None, timestamp_ms: int | None = None) -> "Store":
+        """Give the catalog as it was at one of its versions, or at a time; it cannot be written."""
+        ...
+
+    def close(self) -> None:
+        """Let go of whatever the store holds open."""
+        ...

@@ -1,0 +1,1 @@
+"""Lance tables kept in any Iceberg REST catalog."""

@@ -1,0 +1,91 @@
+"""Finding everything that can be wrong in a directory catalog, whoever made it.
+
+Nothing is changed by looking. Writers may be active: what they are doing right now is told from
+damage by its age, and by a second look at whatever seems to be missing.
+"""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Final, Protocol
+
+from lakeroot.objects import Below, Objects, Root
+from lakeroot.storage.lance_dir.checking.findings import KINDS, Finding, Severity
+from lakeroot.storage.lance_dir.checking.leftovers import examine_leftovers, examine_unfinished
+from lakeroot.storage.lance_dir.checking.places import examine_owned, examine_unowned
+from lakeroot.storage.lance_dir.checking.rows import examine_rows
+from lakeroot.storage.lance_dir.checking.survey import Survey
+from lakeroot.storage.lance_dir.checking.tables import examine_table
+from lakeroot.storage.lance_dir.checking.versions import examine_version_rows, examine_versions
+from lakeroot.storage.lance_dir.settings import DirectorySettings
+from lakeroot.storage.lance_dir.version_rows import version_of_row
+from lakeroot.tables.versions import VERSIONS, parse_staging_name
+
+__all__ = ["GRACE", "KINDS", "Finding", "Severity", "Survey", "check", "leftovers"]
+
+GRACE: Final = timedelta(days=1)
+"""How old something must be before it is taken for a dead writer's."""
+
+_ORDER: Final = {severity: position for position, severity in enumerate(Severity)}
+
+
+class Checkable(Protocol):
+    """A catalog in a directory, as far as looking at it needs."""
+
+    root: Root
+    objects: Objects
+    settings: DirectorySettings
+
+
+def check(store: Checkable, grace: timedelta = GRACE) -> list[Finding]:
+    """Find everything that is wrong, the worst first; change nothing."""
+    survey = Survey(store.root, store.objects, store.settings, grace)
+    found = [*survey.manifest.findings, *_examined(survey)]
+    found += examine_unfinished(store.objects, survey.cutoff_ms)
+    return sorted(found, key=lambda one: (_ORDER[one.severity], one.code, one.object, one.path))
+
+
+def leftovers(survey: Survey) -> Iterator[Finding]:
+    """Find what dead writers have left in the directories of tables."""
+    for identifier, location in {**survey.flat_tables, **survey.owned}.items():
+        files = survey.files[location]
+        staged = (
+            version_of_row(row).manifest_path.rpartition("/")[2]
+            for row in survey.kept(identifier).values()
+        )
+        # Once a version is in its place, what it was made of is not needed any more.
+        needed = {
+            f"{VERSIONS}/{name}"
+            for name in staged
+            if f"{VERSIONS}/{parse_staging_name(name)}" not in files
+        }
+        yield from examine_leftovers(location, files, needed, survey.cutoff_ms)
+
+
+def _examined(survey: Survey) -> Iterator[Finding]:
+    if not survey.manifest.is_readable:
+        return  # Without the rows nothing can be said about the directories.
+    tables = {**survey.flat_tables, **survey.owned}
+    yield from examine_rows(survey.table.index)
+    yield from examine_version_rows(survey.table.index, tables)
+    for identifier, location in survey.owned.items():
+        yield from examine_owned(identifier, location, survey.files[location], survey.cutoff_ms)
+    for location in survey.unowned:
+        for one in examine_unowned(
+            location,
+            survey.files[location],
+            survey.objects,
+            survey.cutoff_ms,
+            has_manifest=survey.manifest.exists,
+        ):
+            if not survey.has_owner_now(location):
+                yield one
+    for identifier, location in tables.items():
+        files = survey.files[location]
+        if not files:
+            continue
+        below = Below(survey.objects, location)
+        yield from examine_table(identifier, location, files, below)
+        if survey.manages_versions:
+            kept = survey.kept(identifier)
+            yield from examine_versions(identifier, location, files, below, kept, survey.kept_now)
+    yield from leftovers(survey)

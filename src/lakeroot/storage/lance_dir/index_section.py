@@ -1,0 +1,68 @@
+"""The index section of a version file: which indexes the table has, and what they cover."""
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from lakeroot.storage.lance_dir import protobuf
+
+_ARRAYS_ONLY: Final = 12346
+_HEAD: Final = struct.Struct("<II")
+_LARGEST_ARRAY: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class TableIndex:
+    """An index: its name, the directory of its files, the fragments it covers (none: unknown)."""
+
+    name: str
+    directory: str
+    fragments: frozenset[int] | None
+
+
+def decode(section: bytes) -> list[TableIndex]:
+    """Read an index section."""
+    found = (value for number, _, value in protobuf.fields(section) if number == 1)
+    return [_index(value) for value in found if isinstance(value, bytes)]
+
+
+def covered(section: bytes) -> frozenset[int] | None:
+    """Give the fragments that any index covers; nothing if that cannot be told."""
+    together: frozenset[int] = frozenset()
+    for index in decode(section):
+        if index.fragments is None:
+            return None
+        together |= index.fragments
+    return together
+
+
+def _index(message: bytes) -> TableIndex:
+    found = {number: v for number, _, v in protobuf.fields(message) if isinstance(v, bytes)}
+    uuid = next((v for n, _, v in protobuf.fields(found.get(1, b"")) if n == 1), b"")
+    directory = str(UUID(bytes=uuid)) if isinstance(uuid, bytes) and len(uuid) == 16 else ""
+    return TableIndex(found.get(3, b"").decode(), directory, _bitmap(found.get(5)))
+
+
+def _bitmap(content: bytes | None) -> frozenset[int] | None:
+    """Read a Roaring bitmap of small numbers, in its portable form; nothing if it is another."""
+    if content is None or len(content) < _HEAD.size:
+        return None
+    cookie, containers = _HEAD.unpack_from(content)
+    if cookie != _ARRAYS_ONLY:
+        return None
+    # Per container a key and a size, then where each one starts, then the arrays themselves.
+    heads = _HEAD.size
+    position = heads + 8 * containers
+    numbers: set[int] = set()
+    try:
+        for container in range(containers):
+            key, size = struct.unpack_from("<HH", content, heads + 4 * container)
+            if size + 1 > _LARGEST_ARRAY:
+                return None
+            array = struct.unpack_from(f"<{size + 1}H", content, position)
+            numbers.update(key << 16 | low for low in array)
+            position += 2 * (size + 1)
+    except struct.error:
+        return None
+    return frozenset(numbers)

@@ -1,0 +1,253 @@
+"""A Lance data file of a few rows, written and read without the engine.
+
+Most commits of a catalog add one row, and making a writer of the engine for it takes longer than
+the rest of the commit. A file of one row needs only the simplest page that Lance 2.2 has, the
+constant one, and comes out byte for byte as Lance writes it. A file of a few rows has a page for
+each run of equal values. Whatever else a row may be (with base objects, with an empty string) is
+left to the engine; so is reading any file that was not written with these pages alone.
+
+What describes the values, behind them, depends on their lengths only. Names of one length make one
+description, so the last ones are kept, and most files are read and written in a few steps.
+"""
+
+import itertools
+import struct
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from lakeroot.storage.lance_dir import protobuf
+from lakeroot.storage.lance_dir.protobuf import MalformedError
+from lakeroot.storage.lance_dir.schema import SCHEMA
+
+if TYPE_CHECKING:
+    from lakeroot.storage.lance_dir.rows import Row
+
+MOST_ROWS: Final = 16
+
+_FOOTER: Final = struct.Struct("<QQQIIHH4s")
+_PLACE: Final = struct.Struct("<QQ")
+_VALUE: Final = struct.Struct("<IIIII")
+_ALIGNMENT: Final = 64
+_PADDING: Final = b"H" * _ALIGNMENT
+_TEXT_COLUMNS: Final = 4
+_KEPT_DESCRIPTIONS: Final = 256
+
+Shape = tuple[tuple[tuple[int, int | None], ...], ...]
+"""Of each column of text its runs: how often a value is repeated, and its length in bytes."""
+
+Runs = tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
+"""Of one column: how often a value is repeated, and the places and sizes of its buffers."""
+
+
+def _message(kind: str, content: bytes) -> bytes:
+    """Write an encoding: a message inside an envelope that names its type."""
+    envelope = protobuf.text(1, kind) + protobuf.blob(2, content)
+    return protobuf.blob(2, protobuf.blob(1, envelope))
+
+
+_PAGE: Final = b"/lance.encodings21.PageLayout"
+
+
+def _constant(layout: bytes) -> bytes:
+    return _message(_PAGE.decode(), protobuf.blob(2, layout))
+
+
+_COLUMN: Final = protobuf.blob(
+    1, _message("/lance.encodings.ColumnEncoding", protobuf.blob(1, b""))
+)
+# Layers of a page, from the inside: 1 has no nulls, 3 is all null here, 4 is a list that may be.
+_TEXT_LAYOUT: Final = _constant(protobuf.blob(5, b"\x01"))
+_NULL_LAYOUT: Final = _constant(protobuf.blob(5, b"\x03"))
+_SIXTEEN_BITS: Final = protobuf.blob(1, protobuf.number(1, 16))
+_NO_LIST_LAYOUT: Final = _constant(
+    protobuf.blob(5, b"\x01\x04")
+    + protobuf.blob(7, _SIXTEEN_BITS)
+    + protobuf.blob(8, _SIXTEEN_BITS)
+    + protobuf.number(9, 1)
+    + protobuf.number(10, 1)
+)
+_NO_LIST_BUFFER: Final = b"\x01\x00"
+_NO_LISTS: Final = _NO_LIST_BUFFER + _PADDING[len(_NO_LIST_BUFFER) :]
+_DESCRIBED: Final = protobuf.blob(1, b"".join(protobuf.blob(1, column) for column in SCHEMA))
+
+
+def encode(rows: "Sequence[Row]") -> bytes | None:
+    """Write rows as a data file; nothing if they are not simple or not few."""
+    if not 0 < len(rows) <= MOST_ROWS:
+        return None
+    if any(row.base_objects is not None or "" in row[:_TEXT_COLUMNS] for row in rows):
+        return None
+    content = bytearray()
+    shape: list[tuple[tuple[int, int | None], ...]] = []
+    for column in range(_TEXT_COLUMNS):
+        runs: list[tuple[int, int | None]] = []
+        for value, run in itertools.groupby(row[column] for row in rows):
+            text = None if value is None else str(value).encode()
+            runs.append((sum(1 for _ in run), None if text is None else len(text)))
+            if text is not None:
+                # The value as a variable-width array of one: its two offsets and its bytes.
+                content += _VALUE.pack(2, 8, len(text), 0, len(text))
+                content += text
+                content += _PADDING[: -len(content) % _ALIGNMENT]
+        shape.append(tuple(runs))
+    content += _NO_LISTS * (2 * len(rows))
+    return bytes(content) + _description(tuple(shape), len(rows))
+
+
+def decode(content: bytes) -> "list[Row] | None":
+    """Read the rows of such a file; nothing if it is not one."""
+    from lakeroot.storage.lance_dir.rows import Row
+
+    try:
+        schema_place = _FOOTER.unpack_from(content, len(content) - _FOOTER.size)[2]
+        start, _ = _PLACE.unpack_from(content, schema_place)
+        described = _described_runs(content[start:], start)
+        if described is None:
+            return None
+        columns = [_texts(content, runs) for runs in described[:_TEXT_COLUMNS]]
+        columns.append(_no_lists(content, described[_TEXT_COLUMNS]))
+    except (MalformedError, struct.error, OverflowError, ValueError):
+        return None
+    if len({len(column) for column in columns}) != 1:
+        return None
+    return [Row._make(values) for values in zip(*columns, strict=True)]
+
+
+def lacks(content: bytes, object_id: str) -> bool:
+    """Tell, at a glance, that no row of a file has this identifier; no answer is no."""
+    if object_id.encode() in content or len(content) < _FOOTER.size:
+        return False
+    places = _FOOTER.unpack_from(content, len(content) - _FOOTER.size)[1]
+    if places + _PLACE.size > len(content):
+        return False
+    start, size = _PLACE.unpack_from(content, places)
+    column = content[start : start + size]
+    # Only if every page of the column holds its value as it is must it be there to be seen.
+    return column.startswith(_COLUMN) and column.count(_PAGE) == column.count(_TEXT_LAYOUT)
+
+
+def _texts(content: bytes, runs: Runs) -> list[str | None]:
+    values: list[str | None] = []
+    for length, buffers in runs:
+        if not buffers:
+            values += [None] * length
+            continue
+        ((place, size),) = buffers
+        text = content[place + _VALUE.size : place + size]
+        if _VALUE.unpack_from(content, place) != (2, 8, len(text), 0, len(text)):
+            raise MalformedError("a value is not alone in its page")
+        values += [text.decode()] * length
+    return values
+
+
+def _no_lists(content: bytes, runs: Runs) -> list[str | None]:
+    for _, buffers in runs:
+        if any(content[place : place + size] != _NO_LIST_BUFFER for place, size in buffers):
+            raise MalformedError("a list is there")
+    return [None] * len(runs)
+
+
+@lru_cache(maxsize=_KEPT_DESCRIPTIONS)
+def _described_runs(description: bytes, start: int) -> tuple[Runs, ...] | None:
+    """Read where the values of each column lie; nothing if they lie in other pages than ours."""
+    footer = _FOOTER.unpack_from(description, len(description) - _FOOTER.size)
+    places, columns, version = footer[1], footer[4], footer[5:]
+    if columns != _TEXT_COLUMNS + 1 or version != (2, 2, b"LANC") or places < start:
+        return None
+    found: list[Runs] = []
+    for number in range(columns):
+        place, size = _PLACE.unpack_from(description, places - start + number * _PLACE.size)
+        column = description[max(place - start, 0) : max(place - start + size, 0)]
+        if not column.startswith(_COLUMN):
+            return None
+        runs: list[tuple[int, tuple[tuple[int, int], ...]]] = []
+        for field, _, page in protobuf.fields(column[len(_COLUMN) :]):
+            run = _run(page, is_text=number < _TEXT_COLUMNS) if field == 2 else None
+            if run is None:
+                return None
+            runs.append(run)
+        found.append(tuple(runs))
+    return tuple(found)
+
+
+def _run(page: int | bytes, *, is_text: bool) -> tuple[int, tuple[tuple[int, int], ...]] | None:
+    """Read what a page says of its values: one value, some times."""
+    if not isinstance(page, bytes):
+        return None
+    parts = {number: value for number, _, value in protobuf.fields(page)}
+    length, layout = parts.get(3, 0), parts.get(4)
+    places, sizes = (list(protobuf.varints(_bytes(parts.get(n)))) for n in (1, 2))
+    if not isinstance(length, int) or length > MOST_ROWS:
+        return None
+    buffers = tuple(zip(places, sizes, strict=True))
+    if is_text:
+        is_known = (layout, len(buffers)) in ((_NULL_LAYOUT, 0), (_TEXT_LAYOUT, 1))
+    else:
+        is_known = (layout, len(buffers), length) == (_NO_LIST_LAYOUT, 2, 1)
+    return (length, buffers) if is_known else None
+
+
+def _bytes(value: int | bytes | None) -> bytes:
+    return value if isinstance(value, bytes) else b""
+
+
+@lru_cache(maxsize=_KEPT_DESCRIPTIONS)
+def _description(shape: Shape, rows: int) -> bytes:
+    """Write what follows the values: schema, pages of the columns, places of these, footer."""
+    pages = _Pages()
+    for runs in shape:
+        pages.start_column()
+        first = 0
+        for length, size in runs:
+            layout = _NULL_LAYOUT if size is None else _TEXT_LAYOUT
+            pages.add(first, length, [] if size is None else [_VALUE.size + size], layout)
+            first += length
+    pages.start_column()
+    for number in range(rows):
+        pages.add(number, 1, [len(_NO_LIST_BUFFER)] * 2, _NO_LIST_LAYOUT)
+    return pages.described(rows)
+
+
+class _Pages:
+    """The pages of a file that is being put together."""
+
+    def __init__(self) -> None:
+        self._end = 0
+        self._columns: list[bytearray] = []
+
+    def start_column(self) -> None:
+        self._columns.append(bytearray(_COLUMN))
+
+    def add(self, first: int, length: int, sizes: list[int], layout: bytes) -> None:
+        places = b"".join(protobuf.encode_varint(self._place(size)) for size in sizes)
+        packed_sizes = b"".join(map(protobuf.encode_varint, sizes))
+        page = (
+            (protobuf.blob(1, places) + protobuf.blob(2, packed_sizes) if sizes else b"")
+            + protobuf.number(3, length)
+            + protobuf.blob(4, layout)
+            + protobuf.number(5, first)
+        )
+        self._columns[-1] += protobuf.blob(2, page)
+
+    def described(self, rows: int) -> bytes:
+        content = bytearray(_DESCRIBED + protobuf.number(2, rows))
+        schema_place = _PLACE.pack(self._end, len(content))
+        columns_start = self._end + len(content)
+        places = bytearray()
+        for column in self._columns:
+            places += _PLACE.pack(self._end + len(content), len(column))
+            content += column
+        places_start = self._end + len(content)
+        content += places
+        schema_start = self._end + len(content)
+        content += schema_place
+        content += _FOOTER.pack(
+            columns_start, places_start, schema_start, 1, len(self._columns), 2, 2, b"LANC"
+        )
+        return bytes(content)
+
+    def _place(self, size: int) -> int:
+        place = self._end
+        self._end += size + -(self._end + size) % _ALIGNMENT
+        return place

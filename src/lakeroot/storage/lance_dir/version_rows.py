@@ -1,0 +1,179 @@
+"""Versions of tables as rows of the manifest (table version management).
+
+A row ``<table>$<version>`` says which manifest file is that version; it is written unpadded, as
+the specification has it, and read padded too, as some writers had it. Branches are not kept in
+rows: the specification gives them no name, so their versions are arbitrated by their files alone.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from lakeroot.model.commits import (
+    Change,
+    CreateTableVersions,
+    DeleteTableVersions,
+    DeregisterTable,
+    DropTable,
+    ManageTableVersions,
+    PointTableVersions,
+    RenameTable,
+)
+from lakeroot.model.errors import TableVersionAlreadyExistsError, UnsupportedOperationError
+from lakeroot.model.identifiers import DELIMITER, Identifier, show
+from lakeroot.model.records import TableVersion
+from lakeroot.objects import Objects
+from lakeroot.storage.lance_dir.index import Index
+from lakeroot.storage.lance_dir.rows import VERSION_ROW, Row
+from lakeroot.tables.versions import VERSIONS, parse_manifest_name, parse_staging_name
+
+Rows = dict[Identifier, Row | None]
+
+_OWN_KEYS: Final = ("manifest_path", "manifest_size", "e_tag", "timestamp_millis")
+
+
+class KeptVersions(Mapping[int, TableVersion]):
+    """The versions of one table by number; a row is read when it is asked for."""
+
+    def __init__(self, rows: Mapping[int, Row]) -> None:
+        self._rows = rows
+        self._read: dict[int, TableVersion] = {}
+
+    def __getitem__(self, number: int) -> TableVersion:
+        if number not in self._read:
+            self._read[number] = version_of_row(self._rows[number])
+        return self._read[number]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+def version_of_row(row: Row) -> TableVersion:
+    """Read a row as a version."""
+    try:
+        found: Any = json.loads(row.metadata or "{}")
+    except ValueError:
+        found = {}
+    if not isinstance(found, dict):
+        found = {}
+    size, timestamp = found.get("manifest_size"), found.get("timestamp_millis")
+    e_tag = found.get("e_tag")
+    return TableVersion(
+        version=int(row.identifier[-1]),
+        manifest_path=str(found.get("manifest_path") or ""),
+        manifest_size=size if isinstance(size, int) else None,
+        e_tag=e_tag if isinstance(e_tag, str) else None,
+        timestamp_ms=timestamp if isinstance(timestamp, int) else None,
+        metadata={key: str(value) for key, value in found.items() if key not in _OWN_KEYS},
+    )
+
+
+def row_of_version(table: Identifier, version: TableVersion) -> Row:
+    """Write a version as a row."""
+    metadata: dict[str, Any] = dict(version.metadata)
+    metadata["manifest_path"] = version.manifest_path
+    if version.manifest_size is not None:
+        metadata["manifest_size"] = version.manifest_size
+    if version.e_tag is not None:
+        metadata["e_tag"] = version.e_tag
+    if version.timestamp_ms is not None:
+        metadata["timestamp_millis"] = version.timestamp_ms
+    object_id = DELIMITER.join((*table, str(version.version)))
+    return Row(object_id, VERSION_ROW, None, json.dumps(metadata, ensure_ascii=False))
+
+
+def finish(files: Objects, version: TableVersion) -> None:
+    """Put a version into its place below its table, if it is only staged."""
+    name = version.manifest_path.rpartition("/")[2]
+    final = parse_staging_name(name)
+    if final is None:
+        return
+    content = files.get(f"{VERSIONS}/{name}")
+    if content is not None:
+        files.put_if_absent(f"{VERSIONS}/{final}", content)
+
+
+def versions_put_before(files: Objects, key: str, then_ms: int) -> dict[int, TableVersion]:
+    """Give the versions of a table whose files are not younger than a moment."""
+    found = {}
+    for one in files.list_directory(VERSIONS).objects:
+        name = parse_manifest_name(one.path.rpartition("/")[2])
+        if name is not None and one.modified_ms <= then_ms:
+            found[name.version] = TableVersion(
+                name.version, f"{key}/{one.path}", one.size, one.e_tag, one.modified_ms
+            )
+    return found
+
+
+def rows_of_change(change: Change, index: Index, pending: Rows) -> Rows:
+    """Work out which version rows a change adds, replaces or takes away."""
+    match change:
+        case CreateTableVersions() | PointTableVersions() | DeleteTableVersions():
+            return _changed_versions(change, index, pending)
+        case DropTable() | DeregisterTable():
+            return {row.identifier: None for row in _rows(change.identifier, index, pending)}
+        case RenameTable():
+            rows: Rows = {}
+            for row in _rows(change.identifier, index, pending):
+                rows[row.identifier] = None
+                moved = row_of_version(change.new_identifier, version_of_row(row))
+                rows[moved.identifier] = moved
+            return rows
+        case ManageTableVersions(enabled=False):
+            every = [row for table in index.listings.versions.values() for row in table.values()]
+            every += [row for row in pending.values() if row and row.object_type == VERSION_ROW]
+            return {row.identifier: None for row in every}
+        case _:
+            return {}
+
+
+def _changed_versions(
+    change: CreateTableVersions | PointTableVersions | DeleteTableVersions,
+    index: Index,
+    pending: Rows,
+) -> Rows:
+    if change.branch is not None:
+        raise UnsupportedOperationError("Versions of branches are not kept in the manifest")
+    if isinstance(change, DeleteTableVersions):
+        found = (_row(change.identifier, number, index, pending) for number in change.versions)
+        return {row.identifier: None for row in found if row is not None}
+    rows: Rows = {}
+    for version in change.versions:
+        before = _row(change.identifier, version.version, index, pending)
+        if isinstance(change, CreateTableVersions) and before is not None:
+            raise TableVersionAlreadyExistsError(
+                f"{show(change.identifier)} already has a version {version.version}",
+                "another writer committed it first",
+                "Read the table again and commit the version after its newest",
+            )
+        if isinstance(change, PointTableVersions) and before is None:
+            continue
+        row = row_of_version(change.identifier, version)
+        if before is not None and before.identifier != row.identifier:
+            rows[before.identifier] = None  # Padded before, plain now.
+        rows[row.identifier] = row
+    return rows
+
+
+def _row(table: Identifier, version: int, index: Index, pending: Rows) -> Row | None:
+    """Give the row of one version; a table may have thousands, so only this one is looked at."""
+    plain = (*table, str(version))
+    if plain in pending:
+        return pending[plain]
+    found = index.listings.versions.get(table, {}).get(version)
+    return None if found is None else pending.get(found.identifier, found)
+
+
+def _rows(table: Identifier, index: Index, pending: Rows) -> list[Row]:
+    """Give the version rows of a table, with those of the commits before in the same batch."""
+    found = {row.identifier: row for row in index.listings.versions.get(table, {}).values()}
+    for identifier, row in pending.items():
+        if identifier[:-1] == table and (row is None or row.object_type == VERSION_ROW):
+            if row is None:
+                found.pop(identifier, None)
+            else:
+                found[identifier] = row
+    return list(found.values())
