@@ -1,0 +1,97 @@
+"""The border of the Lance ecosystem: requests are read here, errors are translated here."""
+
+import functools
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+
+import lance_namespace
+import pydantic
+from lance_namespace import LanceNamespaceError
+
+from lakeroot.model import errors
+from lakeroot.model.errors import InvalidInputError, LakerootError
+
+Request = TypeVar("Request", bound=pydantic.BaseModel)
+Response = TypeVar("Response")
+Self = TypeVar("Self")
+More = ParamSpec("More")
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+class TableVersionAlreadyExistsError(lance_namespace.ConcurrentModificationError):
+    """Another writer has already committed this version of the table."""
+
+
+def error_class(error: type[LakerootError]) -> type[LanceNamespaceError]:
+    """Find the ecosystem's class for one of our errors."""
+    if issubclass(error, errors.TableVersionAlreadyExistsError):
+        return TableVersionAlreadyExistsError
+    for parent in error.__mro__:
+        found = getattr(lance_namespace, parent.__name__, None)
+        if isinstance(found, type) and issubclass(found, LanceNamespaceError):
+            return found
+    return lance_namespace.InternalError
+
+
+def ecosystem_error(error: LakerootError) -> LanceNamespaceError:
+    """Say one of our errors in the ecosystem's words."""
+    return error_class(type(error))(str(error))
+
+
+def read(model: type[Request], request: object) -> Request:
+    """Read a request: a model, or a dictionary as some clients send it."""
+    if isinstance(request, model):
+        return request
+    if isinstance(request, pydantic.BaseModel):
+        request = request.model_dump(by_alias=True, exclude_none=True)
+    if not isinstance(request, Mapping):
+        raise InvalidInputError(f"A {model.__name__} is expected, not a {type(request).__name__}")
+    try:
+        return model.model_validate({k: v for k, v in request.items() if v is not None})
+    except pydantic.ValidationError as error:
+        problems = "; ".join(
+            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()
+        )
+        raise InvalidInputError(f"This is not a {model.__name__}", problems) from error
+
+
+def operation(
+    model: type[Request], *, mirrors_dicts: bool = False
+) -> Callable[
+    [Callable[Concatenate[Self, Request, More], Response]],
+    Callable[Concatenate[Self, Any, More], Response],
+]:
+    """Make a method an operation of the namespace: its request is read, its errors translated.
+
+    An operation that ``mirrors_dicts`` answers a dictionary with a dictionary: pylance calls the
+    operations on versions that way.
+    """
+
+    def decorate(
+        method: Callable[Concatenate[Self, Request, More], Response],
+    ) -> Callable[Concatenate[Self, Any, More], Response]:
+        @functools.wraps(method)
+        def call(self: Self, request: Any, *args: More.args, **kwargs: More.kwargs) -> Response:
+            try:
+                response = method(self, read(model, request), *args, **kwargs)
+            except LakerootError as error:
+                raise ecosystem_error(error) from error
+            except LanceNamespaceError:
+                raise
+            except Exception as error:
+                _LOG.exception("%s failed", method.__name__)
+                raise lance_namespace.InternalError(
+                    f"{method.__name__} failed unexpectedly ({type(error).__name__}). "
+                    "This is a defect of Lakeroot; its log has the details"
+                ) from error
+            if mirrors_dicts and isinstance(request, Mapping):
+                plain: Any = response
+                return plain.model_dump(by_alias=True, exclude_none=True)  # type: ignore[no-any-return]
+            return response
+
+        decorated: Any = call
+        return decorated  # type: ignore[no-any-return]
+
+    return decorate

@@ -1,0 +1,71 @@
+"""The metastore catalog as a Lance namespace, built from string properties."""
+
+from typing import Any
+
+from lakeroot.catalog import Catalog
+from lakeroot.metastore import Metastore
+from lakeroot.metastore.vacuum import DAY_MS, Vacuumed
+from lakeroot.model.errors import LakerootError
+from lakeroot.namespace.base import LakerootNamespace
+from lakeroot.namespace.border import ecosystem_error
+from lakeroot.namespace.properties import STORAGE, Properties
+from lakeroot.objects import parse_root
+from lakeroot.storage.contract import HistoryEntry
+from lakeroot.storage.deltacat import DeltaCatStore
+
+
+class DeltaCatNamespace(LakerootNamespace):
+    """A catalog in the DeltaCAT storage model as a Lance namespace, with one level of namespaces.
+
+    Properties: ``root`` (a path or URL), ``layout`` (``spec`` or ``deltacat-2``, for a new
+    catalog), ``table_version_management`` (on unless switched off), ``durable``,
+    ``vend_input_storage_options``, ``author``, and ``storage.*`` for the storage.
+    """
+
+    def __init__(self, **properties: Any) -> None:
+        self._properties = dict(properties)
+        try:
+            self.store, author, vends = _opened(Properties(properties))
+        except LakerootError as error:
+            raise ecosystem_error(error) from error
+        super().__init__(Catalog(self.store, author), vends_storage_options=vends)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopened, (type(self), self._properties)
+
+    @property
+    def metastore(self) -> Metastore:
+        """The metastore below, with its tables of any format."""
+        return self.store.metastore
+
+    def history(self, limit: int | None = None) -> list[HistoryEntry]:
+        """Tell what each commit changed, the newest first."""
+        return list(self.catalog.history(limit))
+
+    def vacuum(self, *, retention_ms: int = 7 * DAY_MS, dry_run: bool = False) -> Vacuumed:
+        """Remove what no state of the retention can reach; seven days unless told otherwise."""
+        try:
+            return self.store.vacuum(retention_ms=retention_ms, dry_run=dry_run)
+        except LakerootError as error:
+            raise ecosystem_error(error) from error
+
+    def at(self, version: int | None = None, timestamp_ms: int | None = None) -> LakerootNamespace:
+        """Give the catalog as it was at one of its versions, or at a time; read only."""
+        past = self.catalog.at(version, timestamp_ms)
+        return LakerootNamespace(past, vends_storage_options=self.vends_storage_options)
+
+
+def _opened(properties: Properties) -> tuple[DeltaCatStore, str, bool]:
+    place = properties.required("root", "/my/lake")
+    layout = properties.text("layout") or None
+    keeps = properties.switch("table_version_management", default=True)
+    durable = properties.switch("durable", default=False)
+    author = properties.text("author")
+    vends = properties.switch("vend_input_storage_options", default=True)
+    root = parse_root(place, properties.below(STORAGE))
+    properties.finish()
+    return DeltaCatStore(root, layout=layout, keeps_versions=keeps, durable=durable), author, vends
+
+
+def _reopened(kind: type[DeltaCatNamespace], properties: dict[str, Any]) -> DeltaCatNamespace:
+    return kind(**properties)

@@ -1,0 +1,116 @@
+"""Operations on the tags, branches and old versions of a table."""
+
+from lance_namespace import (
+    CreateTableBranchRequest,
+    CreateTableBranchResponse,
+    CreateTableTagRequest,
+    CreateTableTagResponse,
+    DeleteTableBranchRequest,
+    DeleteTableBranchResponse,
+    DeleteTableTagRequest,
+    DeleteTableTagResponse,
+    GetTableTagVersionRequest,
+    GetTableTagVersionResponse,
+    ListTableBranchesRequest,
+    ListTableBranchesResponse,
+    ListTableTagsRequest,
+    ListTableTagsResponse,
+    RestoreTableRequest,
+    RestoreTableResponse,
+    UpdateTableTagRequest,
+    UpdateTableTagResponse,
+)
+from lance_namespace_urllib3_client.models import BranchContents, TagContents
+
+from lakeroot.namespace.access import TableAccess
+from lakeroot.namespace.border import operation
+from lakeroot.tables import refs
+
+
+class RefOperations(TableAccess):
+    """Tag versions, start branches, bring old versions back."""
+
+    @operation(RestoreTableRequest)
+    def restore_table(self, request: RestoreTableRequest) -> RestoreTableResponse:
+        """Make an older version the newest, as a new version."""
+        done = refs.restore(self.handle_of(request.id), request.version, branch=request.branch)
+        return RestoreTableResponse(transaction_id=done.transaction_id)
+
+    @operation(ListTableTagsRequest)
+    def list_table_tags(self, request: ListTableTagsRequest) -> ListTableTagsResponse:
+        """List the tags of a table, a page at a time."""
+        page = refs.list_tags(
+            self.handle_of(request.id), page_token=request.page_token, limit=request.limit
+        )
+        tags = {
+            name: TagContents(
+                branch=tag.branch, version=tag.version, manifestSize=tag.manifest_size
+            )
+            for name, tag in page.items.items()
+        }
+        return ListTableTagsResponse(tags=tags, page_token=page.next_token)
+
+    @operation(GetTableTagVersionRequest)
+    def get_table_tag_version(
+        self, request: GetTableTagVersionRequest
+    ) -> GetTableTagVersionResponse:
+        """Find the version a tag names."""
+        tag = refs.get_tag(self.handle_of(request.id), request.tag)
+        return GetTableTagVersionResponse(version=tag.version, branch=tag.branch)
+
+    @operation(CreateTableTagRequest)
+    def create_table_tag(self, request: CreateTableTagRequest) -> CreateTableTagResponse:
+        """Give a version a name."""
+        refs.create_tag(
+            self.handle_of(request.id), request.tag, request.version, branch=request.branch
+        )
+        return CreateTableTagResponse()
+
+    @operation(UpdateTableTagRequest)
+    def update_table_tag(self, request: UpdateTableTagRequest) -> UpdateTableTagResponse:
+        """Move a tag to another version."""
+        refs.update_tag(
+            self.handle_of(request.id), request.tag, request.version, branch=request.branch
+        )
+        return UpdateTableTagResponse()
+
+    @operation(DeleteTableTagRequest)
+    def delete_table_tag(self, request: DeleteTableTagRequest) -> DeleteTableTagResponse:
+        """Forget a tag; the version stays."""
+        refs.delete_tag(self.handle_of(request.id), request.tag)
+        return DeleteTableTagResponse()
+
+    @operation(CreateTableBranchRequest)
+    def create_table_branch(self, request: CreateTableBranchRequest) -> CreateTableBranchResponse:
+        """Start a branch at a version."""
+        refs.create_branch(
+            self.handle_of(request.id),
+            request.name,
+            from_branch=request.from_branch,
+            from_version=request.from_version,
+        )
+        return CreateTableBranchResponse()
+
+    @operation(ListTableBranchesRequest)
+    def list_table_branches(self, request: ListTableBranchesRequest) -> ListTableBranchesResponse:
+        """List the branches of a table, a page at a time."""
+        page = refs.list_branches(
+            self.handle_of(request.id), page_token=request.page_token, limit=request.limit
+        )
+        branches = {
+            name: BranchContents(
+                parentBranch=branch.parent_branch,
+                parentVersion=branch.parent_version,
+                createAt=branch.created_at_s,
+                manifestSize=branch.manifest_size,
+                metadata=dict(branch.metadata),
+            )
+            for name, branch in page.items.items()
+        }
+        return ListTableBranchesResponse(branches=branches, page_token=page.next_token)
+
+    @operation(DeleteTableBranchRequest)
+    def delete_table_branch(self, request: DeleteTableBranchRequest) -> DeleteTableBranchResponse:
+        """Delete a branch."""
+        refs.delete_branch(self.handle_of(request.id), request.name)
+        return DeleteTableBranchResponse()

@@ -1,0 +1,141 @@
+"""A client between pylance and the catalog that keeps new versions back.
+
+pylance commits a version of a managed table by writing a manifest to one side and asking the
+catalog to make it the next version. Asked through this client, the version is noted instead, and
+whoever looks at the table through it sees the noted version as the newest.
+
+pylance puts the manifest of any staged version it is shown into its final place, where everybody
+would see it. So it is shown a copy in a private directory, which looks final to it.
+"""
+
+from typing import Any
+from uuid import uuid4
+
+from lakeroot.catalog.version_commits import NewVersion, Staged, VersionCommits
+from lakeroot.catalog.versions import TableVersions
+from lakeroot.model.errors import ConcurrentModificationError
+from lakeroot.model.identifiers import Identifier, identifier_of, show
+from lakeroot.objects import Objects
+from lakeroot.storage.lance_dir.version_file import files_named_in
+from lakeroot.tables.versions import naming_scheme
+
+
+class StagingClient:
+    """Passes reads on to a catalog, with the versions that are kept back on top."""
+
+    def __init__(self, namespace: Any) -> None:
+        self._namespace = namespace
+        self._versions = TableVersions(namespace.catalog)
+        self._commits = VersionCommits(namespace.catalog)
+        self._staged: dict[Identifier, list[Staged]] = {}
+        self._base: dict[Identifier, int] = {}
+        self._private = f"_lakeroot-{uuid4().hex}"
+
+    @property
+    def staged(self) -> list[Staged]:
+        """Give the versions that are kept back, those of one table in order."""
+        return [one for of_table in self._staged.values() for one in of_table]
+
+    def base_version(self, identifier: Identifier) -> int:
+        """Tell which version of a table its kept-back versions stand on."""
+        if identifier not in self._base:
+            table = self._namespace.catalog.table(identifier)
+            self._base[identifier] = self._versions.latest(table)
+        return self._base[identifier]
+
+    def namespace_id(self) -> str:
+        """Name the catalog behind."""
+        return f"staging of {self._namespace.namespace_id()}"
+
+    def describe_table(self, request: Any) -> Any:
+        """Describe a table as the catalog does."""
+        return self._namespace.describe_table(request)
+
+    def list_table_versions(self, request: Any) -> Any:
+        """List versions with those kept back; the newest alone when that is asked for."""
+        identifier = identifier_of(request["id"])
+        staged = self._staged.get(identifier, [])
+        base = self.base_version(identifier)
+        if request.get("limit") == 1 and request.get("descending"):
+            if staged:
+                return {"versions": [self._described(staged[-1])]}
+            newest = {"id": list(identifier), "version": base}
+            return {"versions": [self.describe_table_version(newest)["version"]] if base else []}
+        listed = self._namespace.list_table_versions(
+            {**request, "limit": None, "page_token": None}
+        )["versions"]
+        found = [one for one in listed if one["version"] <= base]
+        found += [self._described(one) for one in staged]
+        found.sort(key=lambda one: one["version"], reverse=bool(request.get("descending")))
+        limit = request.get("limit")
+        return {"versions": found if limit is None else found[:limit]}
+
+    def describe_table_version(self, request: Any) -> Any:
+        """Describe a version, kept back or not."""
+        identifier = identifier_of(request["id"])
+        for one in self._staged.get(identifier, []):
+            if one.asked.version == request.get("version"):
+                return {"version": self._described(one)}
+        return self._namespace.describe_table_version(request)
+
+    def create_table_version(self, request: Any) -> Any:
+        """Keep a new version back."""
+        asked = NewVersion(
+            identifier=identifier_of(request["id"]),
+            version=request["version"],
+            manifest_path=request["manifest_path"],
+            branch=request.get("branch"),
+            scheme=naming_scheme(request.get("naming_scheme")),
+            metadata=request.get("metadata") or {},
+        )
+        staged = self._staged.setdefault(asked.identifier, [])
+        expected = self.base_version(asked.identifier) + len(staged) + 1
+        one = self._commits.stage(asked)
+        if asked.version != expected:
+            # Another writer came between: Lance has built on a version that we do not show.
+            self._remove([one], asked.version - 1)
+            raise ConcurrentModificationError(
+                f"Version {asked.version} of {show(asked.identifier)} is not the next one"
+            )
+        self._files(one).put(self._copy(one), one.content)
+        staged.append(one)
+        return {"version": self._described(one)}
+
+    def forget_copies(self) -> None:
+        """Remove the private copies; the versions themselves are published."""
+        for one in self.staged:
+            self._files(one).delete_directory(self._private)
+
+    def discard(self) -> None:
+        """Remove everything that was written for versions that will not be published."""
+        for identifier, staged in self._staged.items():
+            if staged:
+                self._remove(staged, self.base_version(identifier))
+        self.forget_copies()
+
+    def _remove(self, staged: list[Staged], base: int) -> None:
+        """Remove staged versions of a table, and what was written for them on top of another."""
+        files = self._files(staged[0])
+        written = set[str]().union(*(files_named_in(one.content) for one in staged))
+        below = staged[0].files.path_of(base) if base else None
+        content = None if below is None else files.get(below)
+        if content is not None:
+            # What the version below is made of stays; the rest is nobody's.
+            written -= files_named_in(content)
+            files.delete(sorted(written))
+        files.delete([one.manifest.path for one in staged])
+
+    def _files(self, one: Staged) -> Objects:
+        files: Objects = self._namespace.catalog.store.files(one.table)
+        return files
+
+    def _copy(self, one: Staged) -> str:
+        return f"{self._private}/{one.manifest.final}"
+
+    def _described(self, one: Staged) -> dict[str, Any]:
+        return {
+            "version": one.asked.version,
+            "manifest_path": one.files.address(self._copy(one)),
+            "manifest_size": len(one.content),
+            "metadata": dict(one.asked.metadata),
+        }

@@ -1,0 +1,262 @@
+"""Several tables changed in one atomic step.
+
+Inside ``with namespace.transaction("message") as tx`` every change is made beside the tables: data
+files and manifests are written, and nobody else can see them. At the end of the block one commit
+of the catalog publishes all of it, or nothing. If another writer was first, the changes are made
+again on top of what the tables have become, as long as nothing was read inside the block that the
+caller may have decided on.
+"""
+
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Self
+
+import lance
+import pyarrow as pa
+from lance_namespace import LanceNamespaceError
+
+from lakeroot.catalog.version_commits import VersionCommits
+from lakeroot.catalog.versions import TableVersions
+from lakeroot.model.commits import Change, RegisterTable
+from lakeroot.model.errors import (
+    AlreadyExistsError,
+    ConcurrentModificationError,
+    InvalidInputError,
+    LakerootError,
+    NamespaceNotFoundError,
+    TableNotFoundError,
+    UnsupportedOperationError,
+)
+from lakeroot.model.identifiers import Identifier, identifier_of, show
+from lakeroot.model.records import Table
+from lakeroot.model.rules import require_room_for_table
+from lakeroot.namespace.border import ecosystem_error
+from lakeroot.namespace.staging import StagingClient
+from lakeroot.storage.lance_dir.placement import hashed
+from lakeroot.storage.overlay import Overlay
+from lakeroot.tables import rows
+from lakeroot.tables.arrow import ArrowData
+from lakeroot.tables.handle import TableHandle
+from lakeroot.tables.options import CreateMode, InsertMode
+
+_ATTEMPTS: Final = 16
+_RECENT: Final = 100
+_LOG: Final = logging.getLogger(__name__)
+_REFUSED: Final = (
+    AlreadyExistsError,
+    ConcurrentModificationError,
+    InvalidInputError,
+    NamespaceNotFoundError,
+    TableNotFoundError,
+    UnsupportedOperationError,
+)
+"""Errors after which nothing was published, for certain."""
+
+Names = Sequence[str]
+
+
+class Transaction:
+    """Changes to tables that become visible together."""
+
+    def __init__(self, namespace: Any, message: str = "") -> None:
+        self._namespace = namespace
+        self._catalog = namespace.catalog
+        self._message = message
+        self._steps: list[Callable[[], object]] = []
+        self._has_read = False
+        self._is_over = False
+        self._start()
+
+    def _start(self) -> None:
+        self._staging = StagingClient(self._namespace)
+        self._created: dict[Identifier, Table] = {}
+
+    def __enter__(self) -> Self:
+        self._catalog.store.read()
+        if not self._catalog.store.keeps_versions:
+            self._is_over = True
+            raise ecosystem_error(
+                UnsupportedOperationError(
+                    "A transaction needs a catalog that arbitrates the versions of its tables",
+                    "this one leaves them to the tables' own directories",
+                    "Open it with table_version_management=true",
+                )
+            )
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._is_over = True
+        try:
+            if kind is None:
+                self._until_undisturbed(self._publish)
+        except _REFUSED as error:
+            self._abandon()
+            raise ecosystem_error(error) from error
+        except LakerootError as error:
+            # The storage failed, and may have published all the same: what was written must stay.
+            raise ecosystem_error(error) from error
+        if kind is not None:
+            self._abandon()
+
+    # The changes
+
+    def create(self, names: Names, data: Any, properties: Mapping[str, str] | None = None) -> None:
+        """Create a table with its first rows."""
+        identifier = identifier_of(names)
+        data = _repeatable(data)
+        self._do(lambda: self._create(identifier, data, properties or {}))
+
+    def append(self, names: Names, data: Any) -> None:
+        """Append rows to a table."""
+        data = _repeatable(data)
+        self._do(lambda: rows.insert(self._handle(names), data))
+
+    def overwrite(self, names: Names, data: Any) -> None:
+        """Put rows in place of all rows of a table."""
+        data = _repeatable(data)
+        self._do(lambda: rows.insert(self._handle(names), data, mode=InsertMode.OVERWRITE))
+
+    def merge(self, names: Names, data: Any, on: Sequence[str]) -> None:
+        """Update the rows whose keys match, insert the others."""
+        data = _repeatable(data)
+        rule = rows.MergeRule(
+            on=tuple(on), when_matched_update_all=True, when_not_matched_insert_all=True
+        )
+        self._do(lambda: rows.merge_insert(self._handle(names), data, rule))
+
+    def update(
+        self, names: Names, updates: Mapping[str, str], predicate: str | None = None
+    ) -> None:
+        """Set columns to the values of SQL expressions."""
+        self._do(lambda: rows.update(self._handle(names), updates, predicate=predicate))
+
+    def delete(self, names: Names, predicate: str) -> None:
+        """Delete the rows a predicate keeps."""
+        self._do(lambda: rows.delete(self._handle(names), predicate))
+
+    def dataset(self, names: Names) -> "lance.LanceDataset":
+        """Open a table as this transaction sees it; after that a lost race is an error."""
+        self._has_read = True
+        handle = self._handle(names)
+        if not handle.managed:
+            return lance.dataset(
+                handle.location, storage_options=dict(handle.storage_options or {})
+            )
+        return lance.dataset(namespace_client=self._staging, table_id=list(handle.table_id))
+
+    def _do(self, step: Callable[[], object]) -> None:
+        if self._is_over:
+            raise ecosystem_error(InvalidInputError("The transaction is over", fix="Begin another"))
+        try:
+            self._until_undisturbed(step)
+        except LakerootError as error:
+            raise ecosystem_error(error) from error
+        self._steps.append(step)
+
+    def _create(self, identifier: Identifier, data: Any, properties: Mapping[str, str]) -> None:
+        draft = Overlay(self._catalog.store.read())
+        for table in self._created.values():
+            draft.put(table)
+        require_room_for_table(draft, identifier)
+        ArrowData(data)
+        # Always a directory of its own, even where V1 clients look for names: they must not see
+        # the table before the others are published.
+        table = Table(identifier, hashed(identifier), properties)
+        rows.create(self._plain(table), data, mode=CreateMode.CREATE)
+        self._created[identifier] = table
+
+    def _handle(self, names: Names) -> TableHandle:
+        identifier = identifier_of(names)
+        if identifier in self._created:
+            return self._plain(self._created[identifier])
+        table = self._catalog.table(identifier)
+        store = self._catalog.store
+        return TableHandle(
+            store.uri(table.location),
+            dict(store.root.storage_options) or None,
+            namespace_client=self._staging,
+            table_id=identifier,
+            managed=True,
+            attempts=1,
+        )
+
+    def _plain(self, table: Table) -> TableHandle:
+        store = self._catalog.store
+        return TableHandle(store.uri(table.location), dict(store.root.storage_options) or None)
+
+    # The end
+
+    def _until_undisturbed(self, last: Callable[[], object]) -> None:
+        """Make a step; when another writer came between, all steps on what the tables are now."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                if attempt:
+                    self._again()
+                last()
+            except ConcurrentModificationError as error:
+                if self._has_read or attempt + 1 == _ATTEMPTS:
+                    raise ConcurrentModificationError(
+                        "The transaction was not published",
+                        f"{error.what}. {self._winner() or error.why}",
+                        "Nothing was changed; run it again",
+                    ) from error
+                time.sleep(random.uniform(0, min(0.01 * 2**attempt, 1)))  # noqa: S311
+            else:
+                return
+
+    def _publish(self) -> None:
+        versions = TableVersions(self._catalog)
+        others: list[Change] = []
+        for table in self._created.values():
+            others.append(RegisterTable(table.identifier, table.location, table.properties))
+            others += versions.taken_in(versions.known(table))
+        staged = self._staging.staged
+        if others or staged:
+            VersionCommits(self._catalog).commit_staged(staged, others, self._message)
+        try:
+            self._staging.forget_copies()
+        except LakerootError as error:
+            _LOG.warning("The transaction is published, but copies are left over: %s", error)
+
+    def _winner(self) -> str:
+        """Tell who committed the versions this transaction wanted."""
+        wanted = {(one.table.identifier, one.asked.version) for one in self._staging.staged}
+        for entry in self._catalog.history(_RECENT):
+            for identifier, version in wanted.intersection(entry.versions):
+                who = f"by {entry.author} " if entry.author else ""
+                why = f" ({entry.message})" if entry.message else ""
+                return (
+                    f"Version {version} of {show(identifier)} was committed {who}first{why}, "
+                    f"in version {entry.version} of the catalog"
+                )
+        return ""
+
+    def _again(self) -> None:
+        """Make every change again, on top of what the tables are now."""
+        self._clean_up()
+        for step in self._steps:
+            try:
+                step()
+            except LanceNamespaceError as error:
+                raise ConcurrentModificationError(str(error)) from error
+
+    def _abandon(self) -> None:
+        """Remove what was written; failing to do so must not hide why it is abandoned."""
+        try:
+            self._clean_up()
+        except LakerootError as error:
+            _LOG.warning("Files of an abandoned transaction are left over: %s", error)
+
+    def _clean_up(self) -> None:
+        """Remove what was written and never published."""
+        self._staging.discard()
+        for table in self._created.values():
+            self._catalog.store.files(table).delete_directory("")
+        self._start()
+
+
+def _repeatable(data: Any) -> Any:
+    """Keep rows that can be read only once: a step may have to be made again."""
+    return data.read_all() if isinstance(data, pa.RecordBatchReader) else data

@@ -1,0 +1,230 @@
+"""A table to work on: where it is, how to open it, and who arbitrates its commits."""
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from lance import LanceDataset, Session
+
+from lakeroot.model.errors import (
+    ConcurrentModificationError,
+    InvalidInputError,
+    LakerootError,
+    TableBranchNotFoundError,
+    TableNotFoundError,
+    TableVersionNotFoundError,
+)
+from lakeroot.model.identifiers import show
+from lakeroot.objects.roots import parse_root
+from lakeroot.tables.faults import translated, translation
+from lakeroot.tables.versions import LAST_VERSION, MAIN, versions_directory
+
+Result = TypeVar("Result")
+
+ATTEMPTS: Final = 6
+_CATALOG_SPOKE: Final = ("Namespace error", "Python error in")
+_UNKNOWN_OUTCOME: Final = ("Wrapped error: Commit result", "Commit result")
+
+
+@dataclass(frozen=True, slots=True)
+class TableHandle:
+    """One table: its location and, when a catalog arbitrates its commits, that catalog.
+
+    A managed handle commits every change through `namespace_client`, so that the catalog decides
+    between writers. The storage options may hold credentials and are never shown.
+    """
+
+    location: str
+    storage_options: Mapping[str, str] | None = field(default=None, repr=False)
+    session: Session | None = field(default=None, repr=False, compare=False)
+    namespace_client: Any = field(default=None, repr=False, compare=False)
+    table_id: tuple[str, ...] = ()
+    managed: bool = False
+    attempts: int = ATTEMPTS
+    """How often a change is computed; once, if the catalog shows the table as it was anyway."""
+
+    def __post_init__(self) -> None:
+        if self.managed and (self.namespace_client is None or not self.table_id):
+            raise InvalidInputError(
+                "A managed table needs a catalog to commit through",
+                fix="Give the handle a namespace client and the identifier of the table",
+            )
+
+
+class Workbench:
+    """One operation on one table: opens what the operation asks for.
+
+    A managed table is opened with a witness between Lance and the catalog: Lance reports most
+    failures of a catalog as an unknown outcome, and the witness knows what was really said.
+    """
+
+    def __init__(self, handle: TableHandle) -> None:
+        self.handle = handle
+        # Lance reads `file://` addresses more loosely than paths, so it is given paths.
+        local = handle.location.startswith("file:")
+        self.location = parse_root(handle.location).uri if local else handle.location
+        self.witness = _Witness(handle.namespace_client) if handle.managed else None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Give the arguments that let pylance reach the storage and commit through the catalog."""
+        handle = self.handle
+        options: dict[str, Any] = {"storage_options": _plain(handle.storage_options)}
+        if handle.managed:
+            options |= {
+                "namespace_client": self.witness,
+                "table_id": list(handle.table_id),
+                "namespace_client_managed_versioning": True,
+            }
+        return options
+
+    def open(
+        self, *, version: int | None = None, tag: str | None = None, branch: str | None = None
+    ) -> LanceDataset:
+        """Open the latest version of the table, or the one that was asked for."""
+        if tag is not None and (version is not None or branch is not None):
+            raise InvalidInputError(
+                "A tag names a version by itself", fix="Leave out the version and the branch"
+            )
+        if branch == MAIN:
+            branch = None
+        if branch is not None:
+            versions_directory(branch)
+        if version is not None:
+            _refuse_impossible(version)
+        if branch is not None:
+            return self._open_branch(branch, version)
+        if tag is not None:
+            return self._open().checkout_version(tag)
+        return self._open() if version is None else self._open_version(version)
+
+    def exists(self) -> bool:
+        """Tell whether there is a table with at least one version."""
+        try:
+            with translated("Opening the table"):
+                self._open()
+        except TableNotFoundError:
+            return False
+        return True
+
+    def _open(self, version: int | None = None) -> LanceDataset:
+        return LanceDataset(
+            self.location, version=version, session=self.handle.session, **self.options
+        )
+
+    def _open_version(self, version: int) -> LanceDataset:
+        try:
+            with translated("Opening the table"):
+                return self._open(version)
+        except (TableNotFoundError, TableVersionNotFoundError):
+            # Lance does not tell a missing version from a missing table.
+            self._open()
+            raise _no_version(version) from None
+
+    def _open_branch(self, branch: str, version: int | None) -> LanceDataset:
+        main = self._open()
+        if branch not in main.branches.list():
+            raise TableBranchNotFoundError(
+                f"The table has no branch {branch!r}",
+                fix="List the branches of the table to see those it has",
+            )
+        try:
+            with translated("Opening the branch"):
+                return main.checkout_version((branch, version))
+        except (TableNotFoundError, TableVersionNotFoundError):
+            raise _no_version(version, branch) from None
+
+
+@contextmanager
+def working_on(handle: TableHandle, doing: str) -> Iterator[Workbench]:
+    """Work on a table; whatever goes wrong comes out as an error of the catalog."""
+    bench = Workbench(handle)
+    try:
+        with translated(doing):
+            yield bench
+    except LakerootError as error:
+        said = None if bench.witness is None else bench.witness.said(str(error.__cause__ or ""))
+        if said is not None:
+            raise translation(said, doing) from said
+        if isinstance(error, TableNotFoundError) and handle.table_id:
+            raise TableNotFoundError(
+                f"{show(handle.table_id)} has no rows to work on",
+                "it is only declared: nothing was written to it, or its files are gone",
+                "Create the table with its first rows",
+            ) from error
+        raise
+
+
+def on_latest(
+    handle: TableHandle, doing: str, branch: str | None, change: Callable[[LanceDataset], Result]
+) -> Result:
+    """Apply a change to the latest version, again from the start when another writer was first.
+
+    Lance rebases most changes by itself; what it cannot rebase is a change of the same rows or of
+    the whole table, and then the change must be computed again from what the table has become.
+    """
+    attempt = 0
+    while True:
+        attempt += 1
+        try:
+            with working_on(handle, doing) as table:
+                return change(table.open(branch=branch))
+        except ConcurrentModificationError:
+            if attempt >= handle.attempts:
+                raise
+            time.sleep(random.uniform(0.0, 0.02 * 2**attempt))  # noqa: S311 - not a secret
+
+
+class _Witness:
+    """Passes every call on to a catalog's client and remembers the errors it raised."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._errors: dict[str, Exception] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._client, name)
+        if not callable(method):
+            return method
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            self._errors.pop(name, None)
+            try:
+                return method(*arguments, **named)
+            except Exception as error:
+                self._errors[name] = error
+                raise
+
+        return call
+
+    def said(self, message: str) -> Exception | None:
+        """Find the error of the catalog that a message of Lance is about."""
+        if message.startswith(_UNKNOWN_OUTCOME):
+            return self._errors.get("create_table_version")
+        if any(sign in message for sign in _CATALOG_SPOKE):
+            return next(reversed(self._errors.values()), None)
+        return None
+
+
+def _refuse_impossible(version: int) -> None:
+    if version < 0:
+        raise InvalidInputError(
+            f"{version} is not a version of a table", "versions are numbered from 1"
+        )
+    if not 1 <= version <= LAST_VERSION:
+        raise _no_version(version)
+
+
+def _no_version(version: int | None, branch: str | None = None) -> TableVersionNotFoundError:
+    where = "" if branch is None else f" on branch {branch!r}"
+    return TableVersionNotFoundError(
+        f"The table has no version {version}{where}",
+        fix="List the versions of the table to see those it has",
+    )
+
+
+def _plain(options: Mapping[str, str] | None) -> dict[str, str] | None:
+    return dict(options) if options else None

@@ -1,0 +1,377 @@
+"""Several tables changed in one atomic step."""
+# ruff: noqa: PT012, SIM117 (the whole transaction is what must raise)
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+from lance_namespace import (
+    ConcurrentModificationError,
+    CreateNamespaceRequest,
+    InvalidInputError,
+    LanceNamespaceError,
+    NamespaceNotFoundError,
+    TableAlreadyExistsError,
+    TableColumnNotFoundError,
+    TableNotFoundError,
+    UnsupportedOperationError,
+)
+
+from lakeroot import DirectoryNamespace
+from lakeroot.namespace.staging import StagingClient
+from lakeroot.storage.lance_dir.threads import on_own_thread
+from tests.versions.conftest import Open
+from tests.versions.disk import catalog_version, version_rows
+from tests.versions.staging import (
+    ROWS,
+    direct_append,
+    directory_of,
+    files_below,
+    make_table,
+    numbers,
+    row_count,
+)
+
+MORE = pa.table({"id": pa.array([3, 4], pa.int64()), "word": ["C", "D"]})
+
+
+class ChangedMindError(Exception):
+    """The caller changed its mind."""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "lake"
+
+
+@pytest.fixture
+def tables(managed: DirectoryNamespace) -> DirectoryNamespace:
+    make_table(managed, "a")
+    make_table(managed, "b")
+    return managed
+
+
+def words(namespace: DirectoryNamespace, *name: str) -> list[tuple[int, str]]:
+    found = lance.dataset(namespace_client=namespace, table_id=list(name)).to_table().to_pylist()
+    return sorted((row["id"], row["word"]) for row in found)
+
+
+def test_changes_of_several_tables_are_published_together(
+    tables: DirectoryNamespace, root: Path
+) -> None:
+    tables.create_namespace(CreateNamespaceRequest(id=["ns"]))
+    before = catalog_version(root)
+
+    with tables.transaction("nightly load") as tx:
+        tx.append(["a"], MORE)
+        tx.merge(["b"], MORE, on=["id"])
+        tx.create(["ns", "new"], ROWS, {"owner": "ml"})
+        tx.append(["ns", "new"], MORE)
+        tx.update(["a"], {"word": "'z'"}, "id = 1")
+        tx.delete(["b"], "id = 2")
+        assert numbers(tables, "a") == [1]
+        assert tables.list_tables({"id": ["ns"]}).tables == []
+
+    assert catalog_version(root) == before + 1
+    assert words(tables, "a") == [(1, "z"), (2, "b"), (3, "C"), (3, "c"), (4, "D")]
+    assert words(tables, "b") == [(1, "a"), (3, "C"), (4, "D")]
+    assert row_count(tables, "ns", "new") == 5
+    assert tables.describe_table({"id": ["ns", "new"]}).properties == {"owner": "ml"}
+    entry = tables.history(1)[0]
+    assert entry.message == "nightly load"
+    assert (("a",), 2) in entry.versions
+    assert (("ns", "new"), 2) in entry.versions
+    for name in (("a",), ("b",), ("ns", "new")):
+        plain = lance.dataset(str(directory_of(tables, *name)))
+        assert plain.count_rows() == row_count(tables, *name)
+
+
+def test_a_transaction_sees_its_own_changes(tables: DirectoryNamespace) -> None:
+    with tables.transaction() as tx:
+        tx.overwrite(["a"], MORE)
+        assert tx.dataset(["a"]).count_rows() == 2
+        tx.append(["a"], MORE)
+        assert tx.dataset(["a"]).count_rows() == 4
+        assert row_count(tables, "a") == 3
+
+    assert row_count(tables, "a") == 4
+
+
+def test_an_exception_leaves_no_trace(tables: DirectoryNamespace, root: Path) -> None:
+    before = files_below(root)
+
+    with pytest.raises(ChangedMindError), tables.transaction() as tx:
+        tx.append(["a"], MORE)
+        tx.merge(["b"], MORE, on=["id"])
+        tx.delete(["b"], "id = 1")
+        tx.create(["new"], ROWS)
+        raise ChangedMindError
+
+    assert files_below(root) - before == set()
+    assert before - files_below(root) == set()
+    assert (row_count(tables, "a"), row_count(tables, "b")) == (3, 3)
+    with pytest.raises(TableNotFoundError):
+        tables.describe_table({"id": ["new"]})
+
+
+def test_a_step_that_fails_takes_the_whole_transaction_back(
+    tables: DirectoryNamespace, root: Path
+) -> None:
+    before = files_below(root)
+
+    with pytest.raises(TableColumnNotFoundError), tables.transaction() as tx:
+        tx.append(["a"], MORE)
+        tx.delete(["b"], "nope > 1")
+
+    assert files_below(root) == before
+
+
+@pytest.mark.parametrize("rival", ["append", "overwrite", "delete"])
+def test_changes_are_made_again_on_top_of_another_writer(
+    tables: DirectoryNamespace, open_lake: Open, root: Path, rival: str
+) -> None:
+    other = open_lake(author="rival")
+
+    with tables.transaction() as tx:
+        tx.append(["a"], MORE)
+        tx.update(["b"], {"word": "upper(word)"})
+        tx.create(["new"], ROWS)
+        if rival == "append":
+            lance.write_dataset(ROWS, namespace_client=other, table_id=["b"], mode="append")
+        elif rival == "overwrite":
+            lance.write_dataset(MORE, namespace_client=other, table_id=["b"], mode="overwrite")
+        else:
+            other.delete_from_table({"id": ["b"], "predicate": "id = 1"})
+
+    expected = {
+        "append": sorted([(1, "A"), (2, "B"), (3, "C")] * 2),
+        "overwrite": [(3, "C"), (4, "D")],
+        "delete": [(2, "B"), (3, "C")],
+    }
+    assert words(tables, "b") == expected[rival]
+    assert row_count(tables, "a") == 5
+    assert numbers(tables, "b") == [1, 2, 3]
+    assert row_count(tables, "new") == 3
+    leftovers = [name for name in files_below(root) if "_lakeroot-" in name or "manifest-" in name]
+    assert leftovers == []
+
+
+def test_a_writer_in_the_middle_of_a_step_leaves_no_trace_of_the_first_try(
+    tables: DirectoryNamespace, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = directory_of(tables, "a")
+    listed = StagingClient.list_table_versions
+    tried: list[object] = []
+
+    def disturbed(client: StagingClient, request: object) -> object:
+        found = listed(client, request)
+        tried.append(request)
+        if len(tried) == 1:
+            on_own_thread(direct_append, table)
+        return found
+
+    monkeypatch.setattr(StagingClient, "list_table_versions", disturbed)
+    with tables.transaction() as tx:
+        tx.append(["a"], MORE)
+
+    assert len(tried) == 2  # Once more, on top of the other's version; not again and again.
+    assert numbers(tables, "a") == [1, 2, 3]
+    assert row_count(tables, "a") == 8
+    assert len(list((table / "data").iterdir())) == 3
+    assert not [name for name in files_below(root) if "manifest-" in name]
+
+
+def test_what_was_read_inside_is_not_silently_outdated(
+    tables: DirectoryNamespace, open_lake: Open, root: Path
+) -> None:
+    with (
+        pytest.raises(ConcurrentModificationError) as refused,
+        tables.transaction() as tx,
+    ):
+        total = tx.dataset(["a"]).count_rows()
+        tx.append(["b"], pa.table({"id": pa.array([total], pa.int64()), "word": ["total"]}))
+        rival = open_lake(author="rival")
+        with rival.transaction("rival load") as other:
+            other.append(["b"], MORE)
+        before = files_below(root)
+
+    message = str(refused.value)
+    assert "Version 2 of b was committed by rival first (rival load)" in message
+    assert "Nothing was changed" in message
+    assert row_count(tables, "b") == 5
+    gone = before - files_below(root)
+    assert gone
+    assert files_below(root) - before == set()
+
+
+def test_a_table_that_another_writer_created_first_is_named(
+    tables: DirectoryNamespace, open_lake: Open, root: Path
+) -> None:
+    with pytest.raises(TableAlreadyExistsError, match="new"), tables.transaction() as tx:
+        tx.append(["a"], MORE)
+        tx.create(["new"], ROWS)
+        make_table(open_lake(), "new")
+
+    assert row_count(tables, "a") == 3
+    assert row_count(tables, "new") == 3
+
+
+def test_a_table_that_another_writer_dropped_is_named(
+    tables: DirectoryNamespace, open_lake: Open
+) -> None:
+    with pytest.raises(LanceNamespaceError, match="no table b"), tables.transaction() as tx:
+        tx.append(["a"], MORE)
+        tx.append(["b"], MORE)
+        open_lake().drop_table({"id": ["b"]})
+
+    assert row_count(tables, "a") == 3
+
+
+def test_a_table_that_was_replaced_is_not_given_versions_of_the_old_one(
+    tables: DirectoryNamespace, open_lake: Open
+) -> None:
+    with pytest.raises(ConcurrentModificationError, match="b is another table now"):
+        with tables.transaction() as tx:
+            assert tx.dataset(["b"]).count_rows() == 3
+            tx.append(["b"], MORE)
+            other = open_lake()
+            other.drop_table({"id": ["b"]})
+            make_table(other, "b")
+
+    assert row_count(tables, "b") == 3
+
+
+def test_rows_that_can_be_read_once_survive_a_conflict(
+    tables: DirectoryNamespace, open_lake: Open
+) -> None:
+    with tables.transaction() as tx:
+        tx.append(["a"], MORE.to_reader())
+        lance.write_dataset(ROWS, namespace_client=open_lake(), table_id=["a"], mode="append")
+
+    assert row_count(tables, "a") == 8
+
+
+def test_an_empty_transaction_commits_nothing(tables: DirectoryNamespace, root: Path) -> None:
+    before = catalog_version(root)
+
+    with tables.transaction("nothing"):
+        pass
+
+    assert catalog_version(root) == before
+
+
+def test_a_transaction_ends_with_its_block(tables: DirectoryNamespace) -> None:
+    with tables.transaction() as tx:
+        tx.append(["a"], MORE)
+
+    with pytest.raises(InvalidInputError, match="over"):
+        tx.append(["a"], MORE)
+
+
+def test_a_transaction_needs_an_arbiter(open_lake: Open) -> None:
+    plain = open_lake()
+    make_table(plain, "a")
+
+    with pytest.raises(UnsupportedOperationError, match="table_version_management"):
+        plain.transaction().__enter__()
+
+
+@pytest.mark.parametrize(
+    ("step", "error"),
+    [
+        (lambda tx: tx.append(["nope"], MORE), TableNotFoundError),
+        (lambda tx: tx.create(["nope", "t"], MORE), NamespaceNotFoundError),
+        (lambda tx: tx.create(["a"], MORE), TableAlreadyExistsError),
+        (lambda tx: tx.create([], MORE), InvalidInputError),
+        (lambda tx: tx.append(["a"], pa.table({"other": [1]})), LanceNamespaceError),
+        (lambda tx: tx.append(["a"], b"garbage"), InvalidInputError),
+        (lambda tx: tx.append(["a"], 7), InvalidInputError),
+        (lambda tx: tx.merge(["a"], MORE, on=["nope"]), LanceNamespaceError),
+        (lambda tx: tx.update(["a"], {"nope": "1"}), LanceNamespaceError),
+        (lambda tx: tx.delete(["a"], "word ="), InvalidInputError),
+        (lambda tx: tx.delete(["a"], ""), InvalidInputError),
+    ],
+)
+def test_a_bad_step_is_refused_and_nothing_stays(
+    tables: DirectoryNamespace, root: Path, step, error
+) -> None:
+    before = files_below(root)
+
+    with pytest.raises(error), tables.transaction() as tx:
+        tx.append(["b"], MORE)
+        step(tx)
+
+    assert files_below(root) == before
+
+
+_KILLED = """
+import os, signal, sys
+import pyarrow as pa
+from lakeroot import DirectoryNamespace
+namespace = DirectoryNamespace(root=sys.argv[1])
+rows = pa.table({"id": pa.array([9], pa.int64()), "word": ["x"]})
+with namespace.transaction("doomed") as tx:
+    tx.append(["a"], rows)
+    tx.create(["new"], rows)
+    tx.overwrite(["b"], rows)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_killed_transaction_leaves_the_tables_as_they_were(
+    tables: DirectoryNamespace, root: Path
+) -> None:
+    rows_before = version_rows(root)
+
+    done = subprocess.run([sys.executable, "-c", _KILLED, str(root)], check=False)
+
+    assert done.returncode == -signal.SIGKILL
+    assert version_rows(root) == rows_before
+    for name in ("a", "b"):
+        assert row_count(tables, name) == 3
+        assert lance.dataset(str(directory_of(tables, name))).count_rows() == 3
+    assert tables.list_tables({"id": []}).tables == ["a", "b"]
+    with tables.transaction() as tx:
+        tx.append(["a"], MORE)
+        tx.create(["new"], ROWS)
+    assert (row_count(tables, "a"), row_count(tables, "new")) == (5, 3)
+
+
+_WRITER = """
+import sys
+import pyarrow as pa
+from lakeroot import DirectoryNamespace
+namespace = DirectoryNamespace(root=sys.argv[1])
+rows = pa.table({"id": pa.array([int(sys.argv[2])], pa.int64()), "word": ["x"]})
+for _ in range(int(sys.argv[3])):
+    with namespace.transaction("both") as tx:
+        tx.append(["a"], rows)
+        tx.append(["b"], rows)
+print("done")
+"""
+
+
+def test_readers_never_see_half_of_a_transaction(tables: DirectoryNamespace, root: Path) -> None:
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", _WRITER, str(root), str(number), "6"],
+            stdout=subprocess.PIPE,
+            env=os.environ,
+        )
+        for number in range(2)
+    ]
+    looks = 0
+    while any(writer.poll() is None for writer in writers):
+        # One look at the catalog, then both tables as of that look.
+        past = tables.at(version=tables.history(1)[0].version)
+        assert row_count(past, "a") == row_count(past, "b")
+        looks += 1
+
+    assert [writer.communicate()[0].strip() for writer in writers] == [b"done"] * 2
+    assert looks > 0
+    assert row_count(tables, "a") == row_count(tables, "b") == 3 + 12
