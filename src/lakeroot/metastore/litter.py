@@ -1,0 +1,114 @@
+"""Litter: the files of a catalog that no state that is kept can reach."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from lakeroot.metastore import naming
+from lakeroot.metastore.index import Index, Revision, first_kept
+from lakeroot.metastore.log import CommitLog
+from lakeroot.metastore.naming import RevisionPath
+from lakeroot.metastore.records import Delta
+from lakeroot.metastore.states import Operation
+from lakeroot.objects import ObjectInfo
+
+_DELTA_DEPTH: Final = 5
+_OBJECT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def list_files(log: CommitLog) -> list[ObjectInfo]:
+    """List the files of objects, names and data; tables of other formats are not looked into."""
+    found = list(log.objects.list(naming.DATA))
+    for name in log.objects.list_directory("").directories:
+        if _OBJECT.fullmatch(name) or name in log.index.objects:
+            found.extend(log.objects.list(name))
+    return found
+
+
+class Litter:
+    """What may go once the states before a horizon are forgotten.
+
+    A file counts as litter if its writer is not alive and nothing that is kept leads to it. A file
+    that does not name its writer has to be old as well: it may be about to be committed.
+    """
+
+    def __init__(
+        self,
+        log: CommitLog,
+        files: list[ObjectInfo],
+        horizon: int,
+        orphans: set[str],
+        alive: set[str],
+    ) -> None:
+        self._log = log
+        self._files = files
+        self._index: Index = log.index
+        self._alive = alive
+        self._kept = {
+            place: kept
+            for chains in (log.index.objects, log.index.names)
+            for place, chain in chains.items()
+            if place not in orphans and (kept := chain[first_kept(chain, horizon) :])
+        }
+        self._horizon = horizon
+
+    def revisions(self, now_ms: int, patience_ms: int) -> Iterator[str]:
+        """List revision and name-mapping files that are litter."""
+        kept = {
+            self._log.path_of(place, revision)
+            for place, chain in self._kept.items()
+            for revision in chain
+        }
+        for info in self._files:
+            path = naming.understand(info.path)
+            if not isinstance(path, RevisionPath) or info.path in kept:
+                continue
+            if self._may_go(path.txn_id, info, now_ms, patience_ms):
+                yield info.path
+        for place, chain in self._index.names.items():
+            # Private names lie where a listing of objects does not look.
+            for revision in chain if place.startswith("_") else ():
+                if (path_of := self._log.path_of(place, revision)) not in kept:
+                    yield path_of
+
+    def data(self, now_ms: int, patience_ms: int) -> Iterator[ObjectInfo]:
+        """List data files that are litter."""
+        used = set(self._referenced())
+        for info in self._files:
+            if not info.path.startswith(f"{naming.DATA}/"):
+                continue
+            writer = naming.writer_of(info.path)
+            if info.path not in used and self._may_go(writer, info, now_ms, patience_ms):
+                yield info
+
+    def logs(self, now_ms: int, patience_ms: int) -> Iterator[str]:
+        """List logs of transactions of which nothing is left."""
+        writers = {revision.txn_id for chain in self._kept.values() for revision in chain}
+        for sequence, mark in self._index.marks.items():
+            if sequence < self._horizon and mark.txn_id not in writers:
+                yield naming.success_path(self._log.layout, mark.txn_id, mark.end_time)
+        for directory in ("txn/failed", "txn/_failed"):
+            for info in self._log.objects.list(directory):
+                if now_ms - info.modified_ms > patience_ms:
+                    yield info.path
+
+    def _may_go(self, writer: str | None, info: ObjectInfo, now_ms: int, patience_ms: int) -> bool:
+        if writer is None:
+            return now_ms - info.modified_ms > patience_ms
+        return writer not in self._alive
+
+    def _referenced(self) -> Iterator[str]:
+        for place, chain in self._kept.items():
+            if place.count("/") != _DELTA_DEPTH:
+                continue
+            for revision in chain:
+                if revision.target is None and revision.operation != Operation.DELETE:
+                    yield from self._urls(place, revision)
+
+    def _urls(self, place: str, revision: Revision) -> Iterator[str]:
+        record = self._log.record(place, revision)
+        if isinstance(record, Delta) and record.manifest is not None:
+            for entry in record.manifest.entries:
+                # Older catalogs have whole addresses, perhaps of a place they were moved from.
+                _, inside, rest = entry.url.rpartition("/data/")
+                yield f"data/{rest}" if inside else entry.url
