@@ -1,0 +1,1 @@
+"""The console: the catalog as pages for people, each with a JSON twin."""

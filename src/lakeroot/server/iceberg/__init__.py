@@ -1,0 +1,1 @@
+"""Iceberg REST: the same tables for every Iceberg client, under `/iceberg`."""

@@ -1,0 +1,132 @@
+"""The access file: which tokens and issuers are accepted, and who may do what where.
+
+[[tokens]]
+name = "etl"
+sha256 = "…"                    # `lakeroot.server.hash_of(token)`
+expires = 2027-01-01T00:00:00Z  # may be left out
+
+[oidc]
+issuer = "https://login.example.com"
+audience = "lakeroot"
+algorithms = ["RS256"]
+
+[[grants]]
+to = "token:etl"                # or "oidc:<subject>", "group:<name>", "anyone"
+role = "writer"                 # reader, writer or admin
+on = ["prod", "users"]          # a namespace or a table; [] is everything
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from lakeroot.model.errors import InvalidInputError
+from lakeroot.model.identifiers import Identifier, identifier_of
+from lakeroot.server.identity.access import Access, Role, strongest
+from lakeroot.server.identity.oidc import Issuer
+from lakeroot.server.identity.tokens import StaticToken
+
+ANYONE = "anyone"
+_KINDS = ("token:", "oidc:", "group:")
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A role for somebody on a namespace or a table, and on everything inside it."""
+
+    to: str
+    role: Role
+    on: Identifier
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Everything the access file says."""
+
+    tokens: tuple[StaticToken, ...] = ()
+    issuer: Issuer | None = None
+    grants: tuple[Grant, ...] = ()
+
+    def access(self, principal: str, groups: tuple[str, ...] = ()) -> Access:
+        """What somebody may do: their own grants, those of their groups, and those of anyone."""
+        names = {principal, ANYONE, *(f"group:{group}" for group in groups)}
+        return Access(principal, strongest((g.on, g.role) for g in self.grants if g.to in names))
+
+
+def read_policy(file: Path) -> Policy:
+    """Read the access file; anything it does not understand is an error."""
+    try:
+        found = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise InvalidInputError(f"The access file {file} cannot be read") from problem
+    except tomllib.TOMLDecodeError as problem:
+        raise InvalidInputError(f"The access file {file} is not TOML", str(problem)) from problem
+    _only(found, {"tokens", "oidc", "grants"}, "the access file")
+    return Policy(
+        tuple(_token(entry) for entry in found.get("tokens", [])),
+        _issuer(found["oidc"]) if "oidc" in found else None,
+        tuple(_grant(entry) for entry in found.get("grants", [])),
+    )
+
+
+def _token(entry: Mapping[str, Any]) -> StaticToken:
+    _only(entry, {"name", "sha256", "expires"}, "a token")
+    digest = str(entry.get("sha256", ""))
+    if len(digest) != 64 or not set(digest.lower()) <= set("0123456789abcdef"):
+        raise InvalidInputError(
+            f"The token {entry.get('name')!r} has no sha256 of 64 hexadecimal digits",
+            fix="Write the hash of the token, never the token itself",
+        )
+    expires = entry.get("expires")
+    if expires is not None and not isinstance(expires, datetime):
+        raise InvalidInputError(f"The token {entry.get('name')!r} expires at no date and time")
+    if expires is not None and expires.tzinfo is None:
+        expires = expires.replace(tzinfo=UTC)
+    return StaticToken(_text(entry, "name", "a token"), digest, expires)
+
+
+def _issuer(entry: Mapping[str, Any]) -> Issuer:
+    known = {"issuer", "audience", "algorithms", "jwks_uri", "name_claim", "groups_claim"}
+    _only(entry, known, "oidc")
+    fields = dict(entry)
+    fields["issuer"] = _text(entry, "issuer", "oidc")
+    fields["audience"] = _text(entry, "audience", "oidc")
+    if "algorithms" in fields:
+        fields["algorithms"] = tuple(fields["algorithms"])
+    return Issuer(**fields)
+
+
+def _grant(entry: Mapping[str, Any]) -> Grant:
+    _only(entry, {"to", "role", "on"}, "a grant")
+    to = _text(entry, "to", "a grant")
+    if to != ANYONE and not to.startswith(_KINDS):
+        raise InvalidInputError(
+            f"A grant to {to!r} names nobody",
+            fix='Write "token:<name>", "oidc:<subject>", "group:<name>" or "anyone"',
+        )
+    role = _text(entry, "role", "a grant").upper()
+    if role not in Role.__members__:
+        raise InvalidInputError(
+            f"There is no role {entry['role']!r}", fix="Choose reader, writer or admin"
+        )
+    if not isinstance(entry.get("on"), list):
+        raise InvalidInputError(
+            f"The grant to {to!r} is on nothing", fix="Write on = [names]; [] is everything"
+        )
+    return Grant(to, Role[role], identifier_of(entry["on"]))
+
+
+def _only(entry: Mapping[str, Any], known: set[str], where: str) -> None:
+    unknown = sorted(set(entry) - known)
+    if unknown:
+        raise InvalidInputError(f"Unknown key {unknown[0]!r} in {where}")
+
+
+def _text(entry: Mapping[str, Any], key: str, where: str) -> str:
+    value = entry.get(key)
+    if not isinstance(value, str) or not value:
+        raise InvalidInputError(f"There is no {key} in {where}")
+    return value

@@ -1,0 +1,70 @@
+"""The access log and the audit log: one JSON object a line, append-only.
+
+Neither ever holds a body, a header, a query string or a secret: only who asked for which operation
+on which object, and how it ended.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+_FLUSH_SECONDS: Final = 0.2
+
+
+_ENCODE: Final = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def _line(fields: dict[str, Any]) -> bytes:
+    at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return (_ENCODE({"at": at, **fields}) + "\n").encode()
+
+
+class AccessLog:
+    """Every request, written a few times a second so that a busy server is not slowed down."""
+
+    def __init__(self, target: Path | None) -> None:
+        self._descriptor = (
+            sys.stderr.fileno() if target is None else _open_for_append(target, 0o640)
+        )
+        self._waiting: list[bytes] = []
+
+    def write(self, fields: dict[str, Any]) -> None:
+        """Note one answered request."""
+        if not self._waiting:
+            asyncio.get_running_loop().call_later(_FLUSH_SECONDS, self.flush)
+        self._waiting.append(_line(fields))
+
+    def flush(self) -> None:
+        """Write what is waiting."""
+        if self._waiting:
+            _write_all(self._descriptor, b"".join(self._waiting))
+            self._waiting.clear()
+
+
+class AuditLog:
+    """Every change, before it is tried and after it ended, and every denial.
+
+    A line is one `write` to a file opened for appending, so several workers can share the file,
+    and a change is never made before its attempt is on record.
+    """
+
+    def __init__(self, target: Path) -> None:
+        self._descriptor = _open_for_append(target, 0o600)
+
+    def write(self, event: str, fields: dict[str, Any]) -> None:
+        """Record an attempt, an outcome or a denial."""
+        _write_all(self._descriptor, _line({"event": event, **fields}))
+
+
+def _open_for_append(target: Path, mode: int) -> int:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return os.open(target, os.O_WRONLY | os.O_APPEND | os.O_CREAT, mode)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
