@@ -1,0 +1,159 @@
+"""Say which table is meant, in values that travel to any process: a catalog and a name.
+
+A namespace client does not pickle, so what travels is how to build it: the implementation and its
+string properties. Every process builds its own, once.
+"""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import lance_namespace
+from lance_namespace import DescribeTableRequest, LanceNamespace
+
+from lakeroot.model.errors import (
+    InvalidInputError,
+    InvalidTableStateError,
+    TableNotFoundError,
+)
+from lakeroot.model.identifiers import Identifier, show
+from lakeroot.spark.failures import translated
+
+DIRECTORY = "lakeroot.DirectoryNamespace"
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """A catalog, by the implementation of its client and the properties to build it with."""
+
+    impl: str
+    # Properties may hold credentials: they stay out of plans, logs and error messages.
+    properties: tuple[tuple[str, str], ...] = field(repr=False)
+
+    @classmethod
+    def of(cls, impl: str, properties: Mapping[str, str]) -> "Catalog":
+        """Describe a catalog by its implementation and properties."""
+        return cls(impl, tuple(sorted(properties.items())))
+
+    @classmethod
+    def at(cls, root: str, properties: Mapping[str, str] | None = None) -> "Catalog":
+        """Describe the directory catalog at a root."""
+        return cls.of(DIRECTORY, {"root": root, **(properties or {})})
+
+    def connect(self) -> LanceNamespace:
+        """Return this process's client of the catalog."""
+        return _connect(self)
+
+
+@functools.lru_cache(maxsize=32)
+def _connect(catalog: Catalog) -> LanceNamespace:
+    try:
+        return lance_namespace.connect(catalog.impl, dict(catalog.properties))
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
+        raise InvalidInputError(
+            f"The catalog implementation {catalog.impl!r} cannot be built",
+            str(error),
+            "Check `impl` (a registered name or a dotted class) and its properties",
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class TableRef:
+    """A table as its user names it: in a catalog, or by location with no catalog at all."""
+
+    catalog: Catalog | None
+    identifier: Identifier
+    location: str | None = None
+    options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    def __str__(self) -> str:
+        return show(self.identifier) if self.location is None else self.location
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A table that was looked up: where it lies, and how to reach it."""
+
+    ref: TableRef
+    location: str
+    storage_options: Mapping[str, str] | None = field(default=None, repr=False)
+    managed: bool = False
+    only_declared: bool = False
+
+
+def locate(ref: TableRef) -> Located:
+    """Look a table up in its catalog."""
+    if ref.location is not None:
+        return Located(ref, ref.location, dict(ref.options) or None)
+    if ref.catalog is None:
+        raise InvalidInputError(
+            f"No catalog was given for table {ref}",
+            fix="Set the option `root` (a directory), `impl` with its properties, or `location`",
+        )
+    client = ref.catalog.connect()
+    request = DescribeTableRequest(id=list(ref.identifier), check_declared=True)
+    with translated(f"Table {ref} cannot be looked up"):
+        answer = client.describe_table(request)
+    return located_from(ref, answer)
+
+
+def located_from(ref: TableRef, answer: Any) -> Located:
+    """Read the answer of describe_table or declare_table."""
+    if not answer.location:
+        raise InvalidTableStateError(
+            f"Table {ref} has no location", "the catalog describes it without one"
+        )
+    return Located(
+        ref,
+        answer.location,
+        {**dict(ref.options), **(answer.storage_options or {})} or None,
+        bool(answer.managed_versioning),
+        bool(getattr(answer, "is_only_declared", False)),
+    )
+
+
+def exists(ref: TableRef) -> Located | None:
+    """Return the table if there is one with data in it, or nothing."""
+    try:
+        found = locate(ref)
+    except TableNotFoundError:
+        return None
+    return None if found.only_declared else found
+
+
+def parse_name(text: str) -> Identifier:
+    """Read ``ns.table``; a name that holds a dot is quoted with backticks or double quotes."""
+    names: list[str] = []
+    rest = text
+    while True:
+        quote = rest[:1]
+        if quote in ("`", '"'):
+            name, rest = _quoted(text, rest, quote)
+        else:
+            name, dot, tail = rest.partition(".")
+            rest = dot + tail
+        if not name:
+            raise InvalidInputError(f"{text!r} is not the name of a table", "a name in it is empty")
+        names.append(name)
+        if not rest:
+            return tuple(names)
+        if rest[0] != ".":
+            raise InvalidInputError(
+                f"{text!r} is not the name of a table", f"{rest!r} follows a quoted name"
+            )
+        rest = rest[1:]
+
+
+def _quoted(text: str, rest: str, quote: str) -> tuple[str, str]:
+    """Split a quoted name off the front; a doubled quote inside stands for one."""
+    name = ""
+    position = 1
+    while position < len(rest):
+        if rest[position] == quote:
+            if rest[position + 1 : position + 2] != quote:
+                return name, rest[position + 1 :]
+            position += 1
+        name += rest[position]
+        position += 1
+    raise InvalidInputError(f"{text!r} is not the name of a table", f"a {quote} is never closed")

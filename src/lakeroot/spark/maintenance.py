@@ -1,0 +1,211 @@
+"""Keep tables fast: compact fragments and build indexes, in parallel, with one commit each."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import lance
+import pyarrow as pa
+from lance.indices import IndicesBuilder
+from lance.optimize import Compaction
+from pyspark.sql import SparkSession
+
+from lakeroot.model.errors import InvalidInputError, TableIndexAlreadyExistsError
+from lakeroot.spark.catalogs import TableRef, locate
+from lakeroot.spark.distribute import distribute, until_uncontested
+from lakeroot.spark.failures import nearest, translated
+from lakeroot.spark.opening import open_table
+from lakeroot.spark.options import ReadOptions, table_of
+from lakeroot.spark.planning import ReadPlan, ReadTask, missing_column, pack, plan_read
+from lakeroot.spark.reading import parallelism
+from lakeroot.spark.scanning import reopened
+
+SCALAR = ("BTREE", "BITMAP", "LABEL_LIST", "NGRAM", "ZONEMAP", "BLOOMFILTER", "INVERTED")
+VECTOR = ("IVF_PQ", "IVF_FLAT")
+_FEWEST_ROWS_FOR_PQ = 256
+
+
+@dataclass(frozen=True, slots=True)
+class CompactResult:
+    """What a compaction has done."""
+
+    version: int
+    fragments_before: int
+    fragments_after: int
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexResult:
+    """What an index build has made."""
+
+    version: int
+    name: str
+    segments: int
+
+
+def compact(
+    spark: SparkSession,
+    table: str | None = None,
+    *,
+    target_rows_per_fragment: int = 1024 * 1024,
+    dry_run: bool = False,
+    **options: Any,
+) -> CompactResult:
+    """Rewrite small fragments, and those with many deleted rows, into large ones."""
+    ref = table_of({**options, "table": table} if table is not None else options)
+
+    def attempt() -> CompactResult:
+        dataset = open_table(locate(ref))
+        before = len(dataset.get_fragments())
+        with translated(f"Table {ref} cannot be compacted"):
+            plan = Compaction.plan(dataset, {"target_rows_per_fragment": target_rows_per_fragment})
+        if dry_run or not plan.tasks:
+            return CompactResult(dataset.version, before, before, len(plan.tasks))
+        what = f"Table {ref} cannot be compacted"
+        work = partial(_compact_in, dataset)
+        rewrites = distribute(spark, plan.tasks, work, what=what, size=_size(dataset))
+        with translated(what):
+            Compaction.commit(dataset, rewrites)
+        done = open_table(locate(ref))
+        return CompactResult(done.version, before, len(done.get_fragments()), len(plan.tasks))
+
+    return until_uncontested(attempt)
+
+
+def _compact_in(dataset: lance.LanceDataset, task: Any) -> Any:
+    return task.execute(dataset)
+
+
+def _size(dataset: lance.LanceDataset) -> int:
+    return sum(
+        file.file_size_bytes or 0
+        for fragment in dataset.get_fragments()
+        for file in fragment.metadata.files
+    )
+
+
+def index(
+    spark: SparkSession,
+    table: str | None = None,
+    *,
+    column: str,
+    kind: str,
+    name: str | None = None,
+    replace: bool = False,
+    metric: str = "l2",
+    partitions: int | None = None,
+    sub_vectors: int | None = None,
+    **options: Any,
+) -> IndexResult:
+    """Build an index over a column: each task over some fragments, all in one commit.
+
+    `kind` is BTREE, BITMAP, LABEL_LIST, NGRAM, ZONEMAP, BLOOMFILTER, INVERTED (full text), or
+    IVF_PQ and IVF_FLAT for vectors, with `metric`, `partitions` and `sub_vectors`.
+    """
+    ref = table_of({**options, "table": table} if table is not None else options)
+    word = kind.upper()
+    if word not in (*SCALAR, *VECTOR):
+        raise InvalidInputError(
+            f"There is no index of kind {kind!r}", fix=nearest(word, (*SCALAR, *VECTOR))
+        )
+    called = name or f"{column}_idx"
+
+    def attempt() -> IndexResult:
+        dataset = open_table(locate(ref))
+        _check_column(dataset, ref, column, word)
+        taken = [each.name for each in dataset.describe_indices()]
+        if called in taken and not replace:
+            raise TableIndexAlreadyExistsError(
+                f"Table {ref} already has an index {called!r}", fix="Set `replace` to true"
+            )
+        arguments = {"metric": metric} if word in VECTOR else {}
+        if word in VECTOR:
+            arguments |= _trained(dataset, ref, column, word, metric, partitions, sub_vectors)
+        return _built(spark, ref, dataset, column, word, called, arguments)
+
+    return until_uncontested(attempt)
+
+
+def _check_column(dataset: lance.LanceDataset, ref: TableRef, column: str, kind: str) -> None:
+    names = dataset.schema.names
+    if column not in names:
+        raise missing_column(column, ref, names)
+    is_vector = pa.types.is_fixed_size_list(dataset.schema.field(column).type)
+    if is_vector != (kind in VECTOR):
+        raise InvalidInputError(
+            f"Column {column!r} of table {ref} cannot have an index of kind {kind}",
+            f"it holds {dataset.schema.field(column).type}",
+            f"Use {', '.join(VECTOR if is_vector else SCALAR)}",
+        )
+    if not dataset.get_fragments():
+        raise InvalidInputError(f"Table {ref} is empty", fix="Write rows first, then index them")
+
+
+def _trained(
+    dataset: lance.LanceDataset,
+    ref: TableRef,
+    column: str,
+    kind: str,
+    metric: str,
+    partitions: int | None,
+    sub_vectors: int | None,
+) -> dict[str, Any]:
+    """Find the centroids that all tasks must share, from a sample, in the driver."""
+    rows = dataset.count_rows()
+    if kind == "IVF_PQ" and rows < _FEWEST_ROWS_FOR_PQ:
+        raise InvalidInputError(
+            f"Table {ref} has {rows} rows; IVF_PQ needs {_FEWEST_ROWS_FOR_PQ}",
+            fix="Use IVF_FLAT, or search without an index",
+        )
+    builder = IndicesBuilder(dataset, column)
+    number = partitions or max(1, min(4096, int(rows**0.5) // 2))
+    with translated(f"The index of column {column!r} of table {ref} cannot be trained"):
+        ivf = builder.train_ivf(
+            number, distance_type=metric, sample_rate=_sample_rate(rows, number)
+        )
+        found: dict[str, Any] = {
+            "ivf_centroids": ivf.centroids,
+            "num_partitions": ivf.num_partitions,
+        }
+        if kind == "IVF_PQ":
+            size = dataset.schema.field(column).type.list_size
+            parts = sub_vectors or next(n for n in (size // 16, size // 8, size // 2, 1) if n >= 1)
+            pq = builder.train_pq(ivf, parts, sample_rate=_sample_rate(rows, _FEWEST_ROWS_FOR_PQ))
+            found |= {"pq_codebook": pq.codebook, "num_sub_vectors": parts}
+    return found
+
+
+def _sample_rate(rows: int, centroids: int) -> int:
+    """Take 256 rows per centroid for training, or what a small table has."""
+    return max(1, min(256, rows // centroids))
+
+
+def _built(
+    spark: SparkSession,
+    ref: TableRef,
+    dataset: lance.LanceDataset,
+    column: str,
+    kind: str,
+    name: str,
+    arguments: dict[str, Any],
+) -> IndexResult:
+    plan = plan_read(ref, ReadOptions(version=dataset.version, columns=(column,)))
+    sizes = {f.fragment_id: max(1, f.count_rows()) for f in dataset.get_fragments()}
+    small = plan.bytes < (8 << 20)
+    tasks = pack(sizes, 1 if small else parallelism(spark))
+    what = f"The index {name!r} of table {ref} cannot be built"
+    work = partial(_index_in, plan, column, kind, name, arguments)
+    segments = distribute(spark, tasks, work, what=what)
+    with translated(what):
+        dataset.commit_existing_index_segments(name, column, segments)
+    return IndexResult(open_table(locate(ref)).version, name, len(segments))
+
+
+def _index_in(
+    plan: ReadPlan, column: str, kind: str, name: str, arguments: dict[str, Any], task: ReadTask
+) -> Any:
+    """Build one segment of an index over the fragments of a task."""
+    return reopened(plan.scan).create_index_uncommitted(
+        column, kind, name=name, fragment_ids=list(task.fragments or ()), **arguments
+    )

@@ -1,0 +1,211 @@
+"""Merge a frame into a table: by keys, or by any condition with any clauses.
+
+Merges of one table are serialised: each commits exactly the version after the one it has read, or
+starts again. Otherwise two merges that insert the same new key would both succeed.
+"""
+
+import operator
+import uuid
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from lakeroot.model.errors import (
+    ConcurrentModificationError,
+    InvalidInputError,
+    TableAlreadyExistsError,
+    TableColumnNotFoundError,
+)
+from lakeroot.spark.catalogs import TableRef, exists
+from lakeroot.spark.commits import JOB, commit, find_job
+from lakeroot.spark.conform import to_table
+from lakeroot.spark.distribute import until_uncontested
+from lakeroot.spark.failures import nearest, translated
+from lakeroot.spark.merge_clauses import DELETE, INSERT, UPDATE, Clause, merge_rows, same_keys
+from lakeroot.spark.opening import open_table
+from lakeroot.spark.options import WriteOptions, parse, table_of
+from lakeroot.spark.row_changes import ChangeResult
+from lakeroot.spark.write_tasks import WritePlan
+from lakeroot.spark.writing import prepare, write
+
+# A source of this many rows is merged by Lance in the driver: faster up to millions of rows.
+DRIVER_ROWS = 1_000_000
+DRIVER_BYTES = 256 << 20
+
+
+def merge(
+    source: DataFrame,
+    table: str | None = None,
+    *,
+    on: str | Sequence[str],
+    when_matched: str = "update",
+    when_not_matched: str = "insert",
+    when_not_matched_by_source: str = "nothing",
+    strategy: str = "auto",
+    job_id: str | None = None,
+    **options: Any,
+) -> ChangeResult:
+    """Upsert by keys: rows of the source replace those with the same keys, others are inserted.
+
+    Columns that the source lacks keep their values in replaced rows and are null in new ones.
+    Keys must be unique in the source and never null.
+    """
+    keys = [on] if isinstance(on, str) else list(on)
+    words = (when_matched, when_not_matched, when_not_matched_by_source)
+    _check_words(words, strategy)
+    ref = table_of({**options, "table": table} if table is not None else options)
+    settings = parse(WriteOptions, options)
+    check_keys(source, ref, keys)
+
+    def attempt() -> ChangeResult:
+        done = _done(ref, job_id)
+        if done is not None:
+            return done
+        if exists(ref) is None:
+            return _created(source, {**options, "job_id": job_id}, table, words)
+        plan = prepare(ref, source.schema, _appending(settings, job_id))
+        small = _small(source) if strategy != "spark" and _simple(source, plan, words) else None
+        if small is not None:
+            return _merge_in_driver(small, plan, keys, words)
+        clauses = [_clauses(word) for word in words]
+        return merge_rows(source, plan, same_keys(keys), *clauses)
+
+    return until_uncontested(attempt)
+
+
+def _created(
+    source: DataFrame,
+    options: Mapping[str, Any],
+    table: str | None,
+    words: tuple[str, str, str],
+) -> ChangeResult:
+    """Make the table out of the source: before the first merge nothing matches."""
+    rows = source if words[1] == "insert" else source.limit(0)
+    try:
+        made = write(rows, table, **{**options, "mode": "create"})
+    except TableAlreadyExistsError:
+        raise ConcurrentModificationError(
+            f"Table {table} was created by another writer meanwhile"
+        ) from None
+    return ChangeResult(made.version, inserted=made.rows)
+
+
+def _check_words(words: tuple[str, str, str], strategy: str) -> None:
+    allowed = (("update", "delete", "nothing"), ("insert", "nothing"), ("delete", "nothing"))
+    for word, valid in zip(words, allowed, strict=True):
+        if word not in valid:
+            raise InvalidInputError(f"A merge cannot {word!r} there", fix=nearest(word, valid))
+    if strategy not in ("auto", "driver", "spark"):
+        raise InvalidInputError(
+            f"There is no strategy {strategy!r}", fix=nearest(strategy, ["auto", "driver", "spark"])
+        )
+
+
+def _clauses(word: str) -> list[Clause]:
+    return {"update": [UPDATE], "insert": [INSERT], "delete": [DELETE], "nothing": []}[word]
+
+
+def check_keys(source: DataFrame, ref: TableRef, keys: Sequence[str]) -> None:
+    """Refuse a source whose keys are missing, null or repeated."""
+    if not keys:
+        raise InvalidInputError("A merge needs at least one key column")
+    for key in keys:
+        if key not in source.columns:
+            raise TableColumnNotFoundError(
+                f"The source has no key column {key!r}", fix=nearest(key, source.columns)
+            )
+    named = [sf.col(f"`{key}`") for key in keys]
+    isnull = reduce(operator.or_, (column.isNull() for column in named))
+    with translated(f"The source of the merge into {ref} cannot be read"):
+        wrong = (
+            source.groupBy(*named)
+            .agg(sf.count("*").alias("__rows"))
+            .where(isnull | (sf.col("__rows") > 1))
+            .limit(1)
+            .collect()
+        )
+    if not wrong:
+        return
+    values = ", ".join(f"{key}={wrong[0][key]!r}" for key in keys)
+    if any(wrong[0][key] is None for key in keys):
+        raise InvalidInputError(
+            f"The source of the merge into {ref} has a null key: {values}",
+            "a null equals nothing, so the row would be inserted again by every merge",
+            "Filter such rows out, or give them a key",
+        )
+    raise InvalidInputError(
+        f"The source of the merge into {ref} has {wrong[0]['__rows']} rows with {values}",
+        "which of them should win cannot be known",
+        "Make the source unique by its keys first",
+    )
+
+
+def _appending(settings: WriteOptions, job_id: str | None) -> WriteOptions:
+    return WriteOptions(
+        mode="append",
+        merge_schema=settings.merge_schema,
+        vectors=settings.vectors,
+        branch=settings.branch,
+        max_rows_per_file=settings.max_rows_per_file,
+        max_bytes_per_file=settings.max_bytes_per_file,
+        job_id=job_id or uuid.uuid4().hex,
+    )
+
+
+def _done(ref: TableRef, job_id: str | None) -> ChangeResult | None:
+    if job_id is None:
+        return None
+    found = exists(ref)
+    version = None if found is None else find_job(open_table(found), JOB, job_id)
+    return None if version is None else ChangeResult(version, already_done=True)
+
+
+def _simple(source: DataFrame, plan: WritePlan, words: tuple[str, str, str]) -> bool:
+    """Tell whether Lance's own merge does this: whole rows into the main branch."""
+    whole = set(plan.schema.names) == set(source.columns)
+    return bool(whole and words[0] != "delete" and plan.options.branch in (None, "main"))
+
+
+def _small(source: DataFrame) -> pa.Table | None:
+    """Bring a small source into the driver; nothing if it is not small."""
+    with translated("The source of the merge cannot be read"):
+        rows = source.limit(DRIVER_ROWS + 1).toArrow()
+    return rows if rows.num_rows <= DRIVER_ROWS and rows.nbytes <= DRIVER_BYTES else None
+
+
+def _merge_in_driver(
+    rows: pa.Table, plan: WritePlan, keys: Sequence[str], words: tuple[str, str, str]
+) -> ChangeResult:
+    if plan.dataset is None:
+        raise InvalidInputError(
+            f"Table {plan.table.ref} does not exist", fix="Create it with a write first"
+        )
+    dataset = open_table(plan.table)
+    builder = dataset.merge_insert(list(keys))
+    if words[0] == "update":
+        builder = builder.when_matched_update_all()
+    if words[1] == "insert":
+        builder = builder.when_not_matched_insert_all()
+    if words[2] == "delete":
+        builder = builder.when_not_matched_by_source_delete()
+    data = pa.Table.from_batches(to_table(rows.to_batches(), plan.schema), plan.schema)
+    with translated(f"Table {plan.table.ref} cannot be merged into"):
+        transaction, counts = builder.execute_uncommitted(data)
+    done = commit(
+        plan.table,
+        dataset,
+        transaction,
+        read_version=dataset.version,
+        properties={JOB: plan.job},
+        strict=True,
+    )
+    return ChangeResult(
+        done.version,
+        counts["num_inserted_rows"],
+        counts["num_updated_rows"],
+        counts["num_deleted_rows"],
+    )

@@ -1,0 +1,118 @@
+"""Open the version of a table that a read asks for."""
+
+import datetime as dt
+from typing import Any
+
+import lance
+
+from lakeroot.model.errors import (
+    InvalidInputError,
+    TableBranchNotFoundError,
+    TableNotFoundError,
+    TableTagNotFoundError,
+    TableVersionNotFoundError,
+)
+from lakeroot.spark.catalogs import Located, locate
+from lakeroot.spark.failures import explained, nearest
+from lakeroot.spark.options import ReadOptions
+
+
+def open_table(table: Located, version: Any = None) -> lance.LanceDataset:
+    """Open a table at its newest version, or at the version, tag or branch given."""
+    try:
+        if table.managed and table.ref.catalog is not None:
+            dataset = lance.dataset(
+                namespace_client=table.ref.catalog.connect(), table_id=list(table.ref.identifier)
+            )
+        else:
+            dataset = lance.dataset(table.location, storage_options=table.storage_options)
+    except (OSError, ValueError) as error:
+        if "was not found" in str(error) or "Not found" in str(error):
+            raise TableNotFoundError(
+                f"Table {table.ref} has no data yet"
+                if table.only_declared
+                else f"There is no table at {table.location}",
+                fix="Write it first, or check the name",
+            ) from None
+        raise explained(f"Table {table.ref} cannot be opened", error) from error
+    return dataset if version is None else dataset.checkout_version(version)
+
+
+def open_for(table: Located, options: ReadOptions) -> lance.LanceDataset:
+    """Open the version of a table that the options name."""
+    named = [
+        name
+        for name, value in (
+            ("version", options.version),
+            ("tag", options.tag),
+            ("asOf", options.as_of),
+        )
+        if value is not None
+    ]
+    if len(named) > 1:
+        raise InvalidInputError(
+            f"The options {named[0]!r} and {named[1]!r} exclude each other", fix="Give one of them"
+        )
+    dataset = open_table(table)
+    if options.tag is not None:
+        return _at_tag(dataset, table, options.tag)
+    if options.branch is not None:
+        dataset = _at_branch(dataset, table, options.branch)
+    if options.as_of is not None:
+        return _at_time(dataset, table, options.as_of)
+    if options.version is not None:
+        return _at_version(dataset, table, options)
+    return dataset
+
+
+def _at_version(
+    dataset: lance.LanceDataset, table: Located, options: ReadOptions
+) -> lance.LanceDataset:
+    try:
+        return dataset.checkout_version((options.branch, options.version))
+    except (OSError, ValueError):
+        raise TableVersionNotFoundError(
+            f"Table {table.ref} has no version {options.version}",
+            f"its newest is {dataset.latest_version}; old ones may have been cleaned up",
+        ) from None
+
+
+def _at_tag(dataset: lance.LanceDataset, table: Located, tag: str) -> lance.LanceDataset:
+    tags = dataset.tags.list()
+    if tag not in tags:
+        raise TableTagNotFoundError(f"Table {table.ref} has no tag {tag!r}", fix=nearest(tag, tags))
+    return dataset.checkout_version(tag)
+
+
+def _at_branch(dataset: lance.LanceDataset, table: Located, branch: str) -> lance.LanceDataset:
+    branches = dataset.branches.list()
+    if branch == "main":
+        return dataset
+    if branch not in branches:
+        raise TableBranchNotFoundError(
+            f"Table {table.ref} has no branch {branch!r}", fix=nearest(branch, branches)
+        )
+    return dataset.checkout_version((branch, None))
+
+
+def _at_time(dataset: lance.LanceDataset, table: Located, moment: dt.datetime) -> Any:
+    """Find the last version that was committed at or before a moment."""
+    before = [
+        version["version"]
+        for version in dataset.versions()
+        if _aware(version["timestamp"]) <= moment
+    ]
+    if not before:
+        raise TableVersionNotFoundError(
+            f"Table {table.ref} has no version as old as {moment.isoformat()}"
+        )
+    return dataset.checkout_version(max(before))
+
+
+def _aware(moment: dt.datetime) -> dt.datetime:
+    return moment if moment.tzinfo else moment.astimezone(dt.UTC)
+
+
+def open_named(table: Located) -> lance.LanceDataset:
+    """Open the newest version of a table, looking it up again in its catalog."""
+    return open_table(locate(table.ref))

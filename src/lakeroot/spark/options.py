@@ -1,0 +1,183 @@
+"""The options of a read or a write: strings from Spark or values from Python, checked once."""
+
+import datetime as dt
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
+
+from lakeroot.model.errors import InvalidInputError
+from lakeroot.spark.catalogs import Catalog, TableRef, parse_name
+from lakeroot.spark.failures import nearest
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        text = value.strip()
+        return tuple(json.loads(text)) if text.startswith("[") else tuple(_split(text))
+    return tuple(value)
+
+
+def _split(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _flag(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    known = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}
+    return known[str(value).strip().lower()]
+
+
+def _numbers(value: Any) -> tuple[float, ...]:
+    numbers = json.loads(value) if isinstance(value, str) else value
+    return tuple(float(number) for number in numbers)
+
+
+def _sizes(value: Any) -> dict[str, int]:
+    if isinstance(value, Mapping):
+        return {str(name): int(size) for name, size in value.items()}
+    pairs = [word.rpartition(":") for word in _split(value)]
+    return {name: int(size) for name, _, size in pairs}
+
+
+def _moment(value: Any) -> dt.datetime:
+    moment = value if isinstance(value, dt.datetime) else dt.datetime.fromisoformat(str(value))
+    return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+
+
+def _natural(value: Any) -> int:
+    number = int(value)
+    if number < 0:
+        raise ValueError(f"{number} is negative")
+    return number
+
+
+def _option(read: Callable[[Any], Any], expected: str, default: Any = None) -> Any:
+    return field(default=default, metadata={"read": read, "expected": expected})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """What to read of a table."""
+
+    columns: tuple[str, ...] | None = _option(_words, "column names, separated by commas")
+    filter: str | None = _option(str, "an SQL predicate")
+    version: int | None = _option(_natural, "a version number")
+    tag: str | None = _option(str, "the name of a tag")
+    branch: str | None = _option(str, "the name of a branch")
+    as_of: dt.datetime | None = _option(  # noqa: RUF009
+        _moment, "a time such as 2026-01-31T12:00:00Z"
+    )
+    limit: int | None = _option(_natural, "a number of rows")
+    with_row_id: bool = _option(_flag, "true or false", default=False)
+    with_row_address: bool = _option(_flag, "true or false", default=False)
+    vector: tuple[float, ...] | None = _option(_numbers, "a JSON list of numbers")
+    vector_column: str | None = _option(str, "the name of a column")
+    k: int = _option(_natural, "a number of rows", default=10)
+    metric: str | None = _option(str, "l2, cosine, dot or hamming")
+    nprobes: int | None = _option(_natural, "a number")
+    refine_factor: int | None = _option(_natural, "a number")
+    use_index: bool = _option(_flag, "true or false", default=True)
+    prefilter: bool = _option(_flag, "true or false", default=True)
+    full_text_query: str | None = _option(str, "words to search for")
+    full_text_columns: tuple[str, ...] | None = _option(_words, "column names")
+    partitions: int | None = _option(_natural, "a number of tasks")
+    batch_size: int | None = _option(_natural, "a number of rows")
+    truncate_nanos: bool = _option(_flag, "true or false", default=False)
+    starting_version: int | None = _option(_natural, "a version number")
+    max_versions_per_trigger: int | None = _option(_natural, "a number of versions")
+    skip_changes: bool = _option(_flag, "true or false", default=False)
+
+    @property
+    def is_search(self) -> bool:
+        """Tell whether the rows come from a search, so that they are ranked and few."""
+        return self.vector is not None or self.full_text_query is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """How to write a table."""
+
+    mode: str | None = _option(str, "append, overwrite, create, error or ignore")
+    vectors: Mapping[str, int] | None = _option(_sizes, "sizes such as embedding:768")
+    blobs: tuple[str, ...] = _option(_words, "column names, separated by commas", default=())
+    merge_schema: bool = _option(_flag, "true or false", default=False)
+    storage_version: str | None = _option(str, "a Lance file version such as 2.1 or stable")
+    max_rows_per_file: int = _option(_natural, "a number of rows", default=1024 * 1024)
+    max_bytes_per_file: int = _option(_natural, "a number of bytes", default=1 << 30)
+    stable_row_ids: bool = _option(_flag, "true or false", default=False)
+    branch: str | None = _option(str, "the name of a branch")
+    job_id: str | None = _option(str, "any text that names this write")
+    message: str | None = _option(str, "any text")
+
+
+Options = TypeVar("Options", ReadOptions, WriteOptions)
+
+_TABLE_OPTIONS = ("path", "table", "root", "impl", "location")
+_PREFIXES = ("property.", "storage.")
+# Spark hands these to every source; they are not meant for us.
+_SPARK_OWN = frozenset({"checkpointlocation", "queryname", "checkpointLocation", "queryName"})
+
+
+def camel(name: str) -> str:
+    """Write a Python name the way Spark options are written."""
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def parse(kind: type[Options], given: Mapping[str, Any]) -> Options:
+    """Read the options of a kind; unknown ones are refused with the nearest valid name."""
+    known = {camel(option.name).lower(): option for option in fields(kind)}
+    values: dict[str, Any] = {}
+    for key, value in given.items():
+        word = key.replace("_", "").lower()
+        if value is None or _is_about_the_table(key):
+            continue
+        if word not in known:
+            valid = [*(camel(option.name) for option in fields(kind)), *_TABLE_OPTIONS]
+            raise InvalidInputError(f"There is no option {key!r}", fix=nearest(key, valid))
+        option = known[word]
+        try:
+            values[option.name] = option.metadata["read"](value)
+        except (ValueError, KeyError, TypeError) as error:
+            raise InvalidInputError(
+                f"The option {camel(option.name)!r} cannot be {value!r}",
+                f"it takes {option.metadata['expected']}",
+            ) from error
+    return kind(**values)
+
+
+def _is_about_the_table(key: str) -> bool:
+    word = key.lower()
+    return word in _TABLE_OPTIONS or word in _SPARK_OWN or word.startswith(_PREFIXES)
+
+
+def table_of(given: Mapping[str, Any]) -> TableRef:
+    """Read which table the options mean."""
+    lower = {key.lower(): value for key, value in given.items() if value is not None}
+    storage = {k.removeprefix("storage."): v for k, v in lower.items() if k.startswith("storage.")}
+    extra = {k.removeprefix("property."): v for k, v in lower.items() if k.startswith("property.")}
+    ways = [way for way in ("root", "impl", "location") if way in lower]
+    if len(ways) > 1:
+        raise InvalidInputError(
+            f"The options {ways[0]!r} and {ways[1]!r} exclude each other", fix="Give one of them"
+        )
+    options = tuple(sorted(storage.items()))
+    if ways == ["location"]:
+        return TableRef(None, (), str(lower["location"]), options)
+    name = lower.get("table") or lower.get("path")
+    if not name:
+        raise InvalidInputError(
+            "No table was named", fix='Name it in load("ns.table") or save("ns.table")'
+        )
+    if not ways:
+        raise InvalidInputError(
+            f"No catalog was given for table {name}",
+            fix="Set the option `root` (a directory), `impl` with `property.*`, or `location`",
+        )
+    if ways == ["root"]:
+        catalog = Catalog.at(str(lower["root"]), extra)
+    else:
+        catalog = Catalog.of(str(lower["impl"]), extra)
+    return TableRef(catalog, parse_name(str(name)), None, options)

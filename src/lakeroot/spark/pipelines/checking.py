@@ -1,0 +1,93 @@
+"""Checks on the rows of a table before they are published."""
+
+import operator
+import re
+from collections.abc import Sequence
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+
+from lakeroot.model.errors import (
+    InvalidInputError,
+    InvalidTableStateError,
+    TableColumnNotFoundError,
+)
+from lakeroot.spark.failures import nearest, translated
+from lakeroot.spark.pipelines.definition import Check
+
+_ROWS = re.compile(r"\s*(>=|<=|=|==|>|<)\s*(\d+)\s*")
+
+
+def check(rows: DataFrame, checks: Sequence[Check], table: str) -> int:
+    """Return how many rows there are, or say which check fails; one pass, plus one per key."""
+    with translated(f"The rows for table {table} cannot be checked"):
+        count = _counted(rows, checks, table)
+        for each in checks:
+            if each.unique:
+                _unique(rows, each.unique, table)
+    return count
+
+
+def _counted(rows: DataFrame, checks: Sequence[Check], table: str) -> int:
+    counts: dict[str, Column] = {}
+    for each in checks:
+        for name in each.not_null:
+            _require(rows, name, table)
+            counts[f"{name!r} is never null"] = sf.col(f"`{name}`").isNull()
+        for name in each.unique:
+            _require(rows, name, table)
+        if each.expression is not None:
+            # An unknown result is no proof: it fails like a false one.
+            counts[each.expression] = ~sf.coalesce(sf.expr(each.expression), sf.expr("false"))
+    columns = [sf.count_if(wrong).alias(f"c{n}") for n, wrong in enumerate(counts.values())]
+    found = rows.agg(sf.count("*").alias("rows"), *columns).first()
+    if found is None:
+        raise InvalidTableStateError(f"The rows for table {table} cannot be counted")
+    for number, text in enumerate(counts):
+        wrong = found[f"c{number}"]
+        if wrong:
+            raise failed(table, text, f"{wrong} of {found['rows']} rows break it")
+    for each in checks:
+        if each.rows is not None and not _holds(each.rows, found["rows"]):
+            raise failed(table, f"rows {each.rows}", f"there are {found['rows']}")
+    return int(found["rows"])
+
+
+def _require(rows: DataFrame, name: str, table: str) -> None:
+    if name not in rows.columns:
+        raise TableColumnNotFoundError(
+            f"A check of table {table} names {name!r}, which its rows do not have",
+            fix=nearest(name, rows.columns),
+        )
+
+
+def _holds(rule: str, rows: int) -> bool:
+    match = _ROWS.fullmatch(rule)
+    if match is None:
+        raise InvalidInputError(f"{rule!r} is not a number of rows", fix="Write >= 1, for example")
+    sign, number = match[1], int(match[2])
+    return {
+        ">=": rows >= number,
+        "<=": rows <= number,
+        "=": rows == number,
+        "==": rows == number,
+        ">": rows > number,
+        "<": rows < number,
+    }[sign]
+
+
+def _unique(rows: DataFrame, keys: Sequence[str], table: str) -> None:
+    columns = [sf.col(f"`{key}`") for key in keys]
+    known = reduce(operator.and_, (column.isNotNull() for column in columns))
+    twice = rows.where(known).groupBy(*columns).count().where("count > 1").limit(1).collect()
+    if twice:
+        values = ", ".join(f"{key}={twice[0][key]!r}" for key in keys)
+        raise failed(table, f"unique {list(keys)}", f"{twice[0]['count']} rows have {values}")
+
+
+def failed(table: str, what: str, why: str) -> InvalidTableStateError:
+    """Say that a check does not hold, so nothing is published."""
+    return InvalidTableStateError(
+        f"The check {what} of table {table} failed", why, "Nothing was published"
+    )

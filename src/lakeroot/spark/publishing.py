@@ -1,0 +1,138 @@
+"""Publish prepared changes of several tables: in one commit of the catalog, or one by one."""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import lance
+
+from lakeroot.catalog.version_commits import VersionCommits
+from lakeroot.model.errors import (
+    ConcurrentModificationError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedOperationError,
+)
+from lakeroot.namespace.staging import StagingClient
+from lakeroot.spark import receipts
+from lakeroot.spark.catalogs import Catalog
+from lakeroot.spark.commits import commit
+from lakeroot.spark.failures import translated
+from lakeroot.spark.opening import open_table
+from lakeroot.spark.write_tasks import WritePlan, target_of
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A change of one table that is written and not visible."""
+
+    plan: WritePlan
+    operation: Any | None = field(repr=False)
+    files: tuple[str, ...]
+    properties: Mapping[str, str]
+    # A merge has read the table, so nothing may come between; an append takes whatever is there.
+    strict: bool = False
+
+
+class NotPublished(Exception):  # noqa: N818  # it says what is certain, its cause is the error
+    """Nothing was published, for certain: what was written can go."""
+
+
+def require_atomic(catalog: Catalog) -> None:
+    """Refuse a catalog that cannot publish several tables at once."""
+    client: Any = catalog.connect()
+    store = getattr(getattr(client, "catalog", None), "store", None)
+    if store is None or not store.keeps_versions:
+        raise UnsupportedOperationError(
+            "This catalog cannot publish several tables in one commit",
+            "it leaves the versions of tables to the tables' own directories",
+            "Open it with the property table_version_management=true, or set `atomic` to false",
+        )
+
+
+def publish_together(catalog: Catalog, pending: Sequence[Pending], message: str) -> dict[str, int]:
+    """Publish all changes in one commit of the catalog; return the new version of each table."""
+    client: Any = catalog.connect()
+    staging = StagingClient(client)
+    changed = [each for each in pending if each.operation is not None]
+    try:
+        versions = {str(each.plan.table.ref): _staged(staging, each) for each in changed}
+    except BaseException as error:
+        staging.discard()
+        raise NotPublished from error
+    try:
+        with translated("The tables cannot be published"):
+            VersionCommits(client.catalog).commit_staged(staging.staged, (), message)
+    except (ConcurrentModificationError, InvalidInputError, NotFoundError) as error:
+        staging.discard()
+        raise NotPublished from error
+    staging.forget_copies()
+    settle(pending)
+    return versions
+
+
+def _staged(staging: StagingClient, each: Pending) -> int:
+    """Commit a change on a table, with the new version kept back."""
+    plan = each.plan
+    identifier = plan.table.ref.identifier
+    base = staging.base_version(identifier)
+    if each.strict and base != plan.read_version:
+        raise ConcurrentModificationError(f"Table {plan.table.ref} changed while the run ran")
+    transaction = lance.Transaction(
+        base, each.operation, transaction_properties=dict(each.properties)
+    )
+    target: Any = plan.table.location if base == 0 else open_table(plan.table)
+    arguments: dict[str, Any] = {"max_retries": 0} if base == 0 else {}
+    with translated(f"Table {plan.table.ref} cannot be committed"):
+        done = lance.LanceDataset.commit(
+            target,
+            transaction,
+            storage_options=plan.table.storage_options,
+            namespace_client=staging,
+            table_id=list(identifier),
+            namespace_client_managed_versioning=True,
+            **arguments,
+        )
+    return int(done.version)
+
+
+def publish_one_by_one(pending: Sequence[Pending]) -> dict[str, int]:
+    """Publish every change in a commit of its table; a reader may see some and not yet others."""
+    versions = {}
+    for each in pending:
+        if each.operation is None:
+            continue
+        plan = each.plan
+        new = plan.read_version == 0
+        base: Any = plan.table.location if new else _base(each)
+        done = commit(
+            plan.table,
+            base,
+            each.operation,
+            read_version=0 if new else base.version,
+            properties=each.properties,
+            strict=each.strict,
+        )
+        versions[str(plan.table.ref)] = int(done.version)
+        settle([each])
+    return versions
+
+
+def _base(each: Pending) -> Any:
+    return target_of(each.plan) if each.strict else open_table(each.plan.table)
+
+
+def settle(pending: Sequence[Pending]) -> None:
+    """Remove what failed attempts have left beside the published files."""
+    for each in pending:
+        receipts.settle(each.plan.table, each.plan.attempt, each.files)
+
+
+def discard(plans: Sequence[WritePlan]) -> None:
+    """Remove everything that was written and will not be published."""
+    from lakeroot.spark.writing import abort
+
+    for plan in plans:
+        with contextlib.suppress(Exception):
+            abort(plan)

@@ -1,0 +1,71 @@
+"""Read on an executor: one task's fragments as Arrow batches for Spark."""
+
+import functools
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import lance
+import pyarrow as pa
+
+from lakeroot.model.errors import InvalidTableStateError
+from lakeroot.spark.conform import to_spark
+from lakeroot.spark.planning import ReadTask, Scan
+
+
+@functools.lru_cache(maxsize=16)
+def _reopened(key: tuple[str, str | None, int], dataset: bytes) -> lance.LanceDataset:
+    """Keep what was opened: a worker serves many tasks, and Lance caches metadata per dataset."""
+    opened = pickle.loads(dataset)  # noqa: S301  # the driver of this very job made it
+    _, branch, version = key
+    # A pickled dataset forgets its branch and looks for files in the main one, so of a branch
+    # the main dataset travels, and the branch is checked out here.
+    return opened if branch is None else opened.checkout_version((branch, version))
+
+
+def reopened(scan: Scan) -> lance.LanceDataset:
+    """Open the version that a scan reads."""
+    return _reopened(scan.key, scan.dataset)
+
+
+def batches(scan: Scan, task: ReadTask) -> Iterator[pa.RecordBatch]:
+    """Read what a task must read."""
+    dataset = reopened(scan)
+    arguments: dict[str, Any] = dict(scan.arguments)
+    if task.fragments is not None:
+        arguments["fragments"] = [_fragment(dataset, number) for number in task.fragments]
+    if task.limit is not None:
+        arguments |= {"offset": task.offset, "limit": task.limit}
+    if not scan.schema.names:
+        yield from _empty_rows(dataset, arguments, scan.schema)
+        return
+    try:
+        for batch in dataset.scanner(**arguments).to_batches():
+            if batch.num_rows:
+                yield to_spark(batch, scan.schema)
+    except OSError as error:
+        raise InvalidTableStateError(
+            f"The table at {scan.key[0]} cannot be read at version {scan.key[2]}",
+            str(error).split(", /")[0],
+            "A data file is missing or damaged: run fsck, or read an older version",
+        ) from error
+
+
+def _fragment(dataset: lance.LanceDataset, number: int) -> lance.LanceFragment:
+    fragment = dataset.get_fragment(number)
+    if fragment is None:
+        raise InvalidTableStateError(f"The table at {dataset.uri} has no fragment {number}")
+    return fragment
+
+
+def _empty_rows(
+    dataset: lance.LanceDataset, arguments: dict[str, Any], schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows without columns, which is all that a plain count needs."""
+    arguments = {**arguments, "columns": [], "with_row_id": True}
+    for batch in dataset.scanner(**arguments).to_batches():
+        yield pa.RecordBatch.from_struct_array(
+            pa.StructArray.from_arrays([], fields=[], mask=None)
+            if batch.num_rows == 0
+            else pa.array([{}] * batch.num_rows, pa.struct([]))
+        ).cast(schema)

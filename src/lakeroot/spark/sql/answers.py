@@ -1,0 +1,324 @@
+"""What the SQL catalog answers: every operation of Spark's catalog, over a Lance namespace."""
+
+import base64
+import datetime as dt
+import json
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import lance_namespace as ln
+import pyarrow as pa
+from pyspark.sql import types as st
+
+from lakeroot.model import errors
+from lakeroot.model.errors import InvalidInputError, LakerootError
+from lakeroot.spark.catalogs import Catalog, TableRef, locate
+from lakeroot.spark.failures import explained, translated
+from lakeroot.spark.opening import open_for, open_table
+from lakeroot.spark.options import ReadOptions, WriteOptions, parse
+from lakeroot.spark.planning import plan_read, read_schema
+from lakeroot.spark.sql.predicates import predicate
+from lakeroot.spark.sql.tasks import PICKLE, encoded, reader, writer
+from lakeroot.spark.types import table_schema
+from lakeroot.spark.write_tasks import WritePlan
+from lakeroot.spark.writing import abort, finish, prepare
+
+_KINDS: tuple[tuple[type[LakerootError], str], ...] = (
+    (errors.TableNotFoundError, "NoSuchTable"),
+    (errors.TableAlreadyExistsError, "TableExists"),
+    (errors.NamespaceNotFoundError, "NoSuchNamespace"),
+    (errors.NamespaceAlreadyExistsError, "NamespaceExists"),
+    (errors.NamespaceNotEmptyError, "NamespaceNotEmpty"),
+)
+_SPARKS_OWN_PROPERTIES = frozenset({"provider", "owner", "external", "is_managed_location"})
+_CHOOSING = frozenset({"version", "tag", "branch", "asof"})
+
+
+class Answers:
+    """Answer the questions of one catalog; one object serves one name in one session."""
+
+    def __init__(self, catalog: Catalog, parallelism: int, written_column: str) -> None:
+        self.catalog = catalog
+        self.parallelism = parallelism
+        self.written_column = written_column
+        self.writes: dict[str, WritePlan] = {}
+
+    def apply(self, question: str) -> str:
+        """Answer a question; an error is an answer too, because nothing may be raised in Java."""
+        request = json.loads(question)
+        try:
+            operation: Callable[[dict[str, Any]], Any] = getattr(self, "op_" + request["op"])
+            return json.dumps({"ok": operation(request)})
+        except Exception as error:  # noqa: BLE001
+            known = error if isinstance(error, LakerootError) else explained("Failed", error)
+            kind = next((word for base, word in _KINDS if isinstance(known, base)), "Other")
+            text = f"{type(known).__name__}: {known}"
+            return json.dumps({"error": kind, "message": text})
+
+    def _client(self) -> ln.LanceNamespace:
+        return self.catalog.connect()
+
+    def _ref(self, names: list[str]) -> TableRef:
+        return TableRef(self.catalog, tuple(names))
+
+    # Tables
+
+    def op_load_table(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Describe a table at a version, tag, branch or time."""
+        ref = self._ref(request["id"])
+        chosen = _version(request)
+        options = parse(ReadOptions, {**chosen, "truncateNanos": True})
+        dataset = open_for(locate(ref), options)
+        schema = read_schema(dataset, ref, options)
+        return {
+            # A plain read is pinned to the version that Spark has analysed the query with.
+            "table": {
+                "id": request["id"],
+                "cut": [field.name for field in dataset.schema if "[ns" in str(field.type)],
+                **(chosen or {"pinned": dataset.version}),
+            },
+            "schema": schema.json(),
+            "properties": {"provider": "lakeroot", "version": str(dataset.version)},
+        }
+
+    def op_create_table(self, request: dict[str, Any]) -> bool:
+        """Create an empty table."""
+        if request["partitions"]:
+            raise InvalidInputError(
+                "A Lance table is not partitioned by directories",
+                fix="Leave PARTITIONED BY out; filters are answered by statistics and indexes",
+            )
+        ref = self._ref(request["id"])
+        given = {
+            key.removeprefix("option."): value
+            for key, value in request["properties"].items()
+            if key.removeprefix("option.") not in _SPARKS_OWN_PROPERTIES
+        }
+        options = parse(WriteOptions, {**given, "mode": "create"})
+        schema = st.StructType.fromJson(json.loads(request["schema"]))
+        finish(prepare(ref, schema, options), [])
+        return True
+
+    def op_alter_table(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Add, rename and drop columns."""
+        ref = self._ref(request["id"])
+        dataset = open_table(locate(ref))
+        for change in request["changes"]:
+            with translated(f"Table {ref} cannot be altered"):
+                _alter(dataset, change, ref)
+        return self.op_load_table({"id": request["id"]})
+
+    def op_drop_table(self, request: dict[str, Any]) -> bool:
+        """Drop a table with its data."""
+        try:
+            with translated("The table cannot be dropped"):
+                self._client().drop_table(ln.DropTableRequest(id=request["id"]))
+        except errors.NotFoundError:
+            return False
+        return True
+
+    def op_rename_table(self, request: dict[str, Any]) -> bool:
+        """Rename a table, also into another namespace."""
+        *namespace, name = request["to"]
+        with translated("The table cannot be renamed"):
+            self._client().rename_table(
+                ln.RenameTableRequest(
+                    id=request["id"], new_table_name=name, new_namespace_id=namespace
+                )
+            )
+        return True
+
+    def op_list_tables(self, request: dict[str, Any]) -> list[str]:
+        """List the tables of a namespace."""
+        with translated("The tables cannot be listed"):
+            return list(self._client().list_tables(ln.ListTablesRequest(id=request["id"])).tables)
+
+    # Namespaces
+
+    def op_list_namespaces(self, request: dict[str, Any]) -> list[str]:
+        """List the namespaces below one."""
+        asked = ln.ListNamespacesRequest(id=request["id"])
+        with translated("The namespaces cannot be listed"):
+            return list(self._client().list_namespaces(asked).namespaces)
+
+    def op_describe_namespace(self, request: dict[str, Any]) -> dict[str, str]:
+        """Return the properties of a namespace."""
+        asked = ln.DescribeNamespaceRequest(id=request["id"])
+        with translated("The namespace cannot be described"):
+            return dict(self._client().describe_namespace(asked).properties or {})
+
+    def op_create_namespace(self, request: dict[str, Any]) -> bool:
+        """Create a namespace."""
+        asked = ln.CreateNamespaceRequest(
+            id=request["id"],
+            properties={k: v for k, v in request["properties"].items() if k != "owner"},
+        )
+        with translated("The namespace cannot be created"):
+            self._client().create_namespace(asked)
+        return True
+
+    def op_drop_namespace(self, request: dict[str, Any]) -> bool:
+        """Drop a namespace, with everything in it if that was said."""
+        behavior = "Cascade" if request["cascade"] else "Restrict"
+        asked = ln.DropNamespaceRequest(id=request["id"], behavior=behavior)
+        with translated("The namespace cannot be dropped"):
+            self._client().drop_namespace(asked)
+        return True
+
+    # Reads
+
+    def op_push(self, request: dict[str, Any]) -> list[str | None]:
+        """Say which predicates Lance evaluates."""
+        cut = frozenset(request["table"]["cut"])
+        return [predicate(tree, cut) for tree in request["predicates"]]
+
+    def _read(self, request: dict[str, Any]) -> tuple[TableRef, ReadOptions, list[str]]:
+        table = request["table"]
+        chosen = {key: value for key, value in table.items() if key not in ("id", "cut", "pinned")}
+        given = {**request.get("options", {}), **chosen, "truncateNanos": True}
+        if "pinned" in table and not {k.lower() for k in given} & _CHOOSING:
+            given["version"] = table["pinned"]
+        if "limit" in request:
+            given["limit"] = request["limit"]
+        conditions = [predicate(tree) for tree in request["predicates"]]
+        return (
+            self._ref(table["id"]),
+            parse(ReadOptions, given),
+            [each for each in conditions if each is not None],
+        )
+
+    def op_plan(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Plan a scan: the function and the tasks that Spark's workers run."""
+        ref, options, conditions = self._read(request)
+        names = request["columns"]
+        extra = {"with_row_id": "_rowid" in names, "with_row_address": "_rowaddr" in names}
+        changed = {f: getattr(options, f) for f in options.__dataclass_fields__} | extra
+        wanted = ReadOptions(**changed)
+        everything = read_schema(open_for(locate(ref), wanted), ref, wanted)
+        pruned = st.StructType([field for field in everything.fields if field.name in names])
+        ordered = st.StructType([pruned[name] for name in names])
+        plan = plan_read(
+            ref, wanted, parallelism=self.parallelism, pruned=ordered, conditions=conditions
+        )
+        return {
+            "schema": plan.schema.json(),
+            "text": plan.describe(),
+            "function": encoded(PICKLE.dumps((reader(plan.scan), plan.schema))),
+            "tasks": [encoded(PICKLE.dumps(task)) for task in plan.tasks],
+            "bytes": plan.bytes,
+            # A filter's selectivity is unknown, and a wrong count is worse than none.
+            "rows": -1 if "filter" in plan.scan.arguments else plan.rows,
+        }
+
+    def op_count(self, request: dict[str, Any]) -> int:
+        """Count rows, from metadata and indexes where they suffice."""
+        ref, options, conditions = self._read(request)
+        dataset = open_for(locate(ref), options)
+        where = " AND ".join(f"({each})" for each in conditions)
+        with translated(f"Rows of table {ref} cannot be counted"):
+            return int(dataset.count_rows(where or None))
+
+    # Changes
+
+    def op_delete(self, request: dict[str, Any]) -> bool:
+        """Delete rows by predicate."""
+        from pyspark.sql import SparkSession
+
+        from lakeroot.spark.changing import delete_rows
+
+        where = " AND ".join(f"({predicate(tree)})" for tree in request["predicates"]) or "true"
+        spark = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+        delete_rows(spark, self._ref(request["table"]["id"]), where)
+        return True
+
+    def op_truncate(self, request: dict[str, Any]) -> bool:
+        """Delete all rows."""
+        return self.op_delete({**request, "predicates": []})
+
+    def op_prepare_write(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Prepare a write: the function that Spark's workers run."""
+        ref = self._ref(request["table"]["id"])
+        given = request["options"]
+        mode = "overwrite" if request["overwrite"] else "append"
+        options = parse(WriteOptions, {**given, "mode": mode})
+        schema = st.StructType.fromJson(json.loads(request["schema"]))
+        if request["overwrite"]:
+            options = _keeping_types(ref, options)
+        plan = prepare(ref, schema, options)
+        token = uuid.uuid4().hex
+        self.writes[token] = plan
+        returned = st.StructType([st.StructField(self.written_column, st.BinaryType())])
+        function = PICKLE.dumps((writer(plan, self.written_column), returned))
+        return {"write": token, "function": encoded(function)}
+
+    def op_commit_write(self, request: dict[str, Any]) -> bool:
+        """Publish what the tasks have written."""
+        plan = self.writes.pop(request["write"])
+        messages = [PICKLE.loads(base64.b64decode(text)) for text in request["messages"]]
+        finish(plan, [message.written for message in messages])
+        return True
+
+    def op_abort_write(self, request: dict[str, Any]) -> bool:
+        """Remove what the tasks have written."""
+        plan = self.writes.pop(request["write"], None)
+        if plan is not None:
+            abort(plan)
+        return True
+
+
+def _version(request: dict[str, Any]) -> dict[str, Any]:
+    """Read VERSION AS OF (a number, a tag or a branch) and TIMESTAMP AS OF."""
+    if "micros" in request:
+        moment = dt.datetime.fromtimestamp(request["micros"] / 1e6, dt.UTC)
+        return {"asOf": moment.isoformat()}
+    text = request.get("version")
+    if text is None:
+        return {}
+    if text.isdigit():
+        return {"version": text}
+    kind, _, name = text.rpartition(":")
+    return {"branch" if kind == "branch" else "tag": name}
+
+
+def _alter(dataset: Any, change: dict[str, Any], ref: TableRef) -> None:
+    kind, path = change["kind"], ".".join(change.get("column", []))
+    if kind == "AddColumn" and len(change["column"]) == 1:
+        spark_type = st.StructType.fromJson(
+            {
+                "type": "struct",
+                "fields": [
+                    {
+                        "name": path,
+                        "type": json.loads(change["type"]),
+                        "nullable": True,
+                        "metadata": {},
+                    }
+                ],
+            }
+        )
+        dataset.add_columns(list(table_schema(spark_type)))
+    elif kind == "RenameColumn":
+        dataset.alter_columns({"path": path, "name": change["name"]})
+    elif kind == "DeleteColumn":
+        dataset.drop_columns([path])
+    else:
+        raise errors.UnsupportedOperationError(
+            f"Table {ref} cannot be altered like this",
+            f"{kind} is not possible",
+            "ADD COLUMN, RENAME COLUMN and DROP COLUMN are",
+        )
+
+
+def _keeping_types(ref: TableRef, options: WriteOptions) -> WriteOptions:
+    """Let INSERT OVERWRITE keep the vectors and blobs of the table it replaces the rows of."""
+    import dataclasses
+
+    from lakeroot.spark.types import is_blob
+
+    schema = open_table(locate(ref)).schema
+    vectors = {f.name: f.type.list_size for f in schema if pa.types.is_fixed_size_list(f.type)}
+    blobs = tuple(field.name for field in schema if is_blob(field))
+    return dataclasses.replace(
+        options, vectors=options.vectors or vectors, blobs=options.blobs or blobs
+    )

@@ -1,0 +1,85 @@
+"""Predicates of Spark's catalog interface, as trees of JSON, in the SQL of Lance."""
+
+import datetime as dt
+import decimal
+from typing import Any
+
+from lakeroot.spark.filters import column, literal
+
+_COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
+_PATTERNS = {
+    "STARTS_WITH": "starts_with({}, {})",
+    "ENDS_WITH": "ends_with({}, {})",
+    "CONTAINS": "contains({}, {})",
+}
+_EPOCH = dt.date(1970, 1, 1)
+_ZONES = {"timestamp": 'Some("UTC")', "timestamp_ntz": "None"}
+_SECOND = 1_000_000
+
+
+def predicate(tree: dict[str, Any], cut: frozenset[str] = frozenset()) -> str | None:
+    """Write a predicate for Lance, or nothing if Spark has to evaluate it.
+
+    `cut` names columns whose values Spark gets shortened, so that the two sides would disagree.
+    """
+    name, parts = tree.get("name"), tree.get("children", [])
+    if name in ("AND", "OR", "NOT"):
+        inner = [predicate(part, cut) for part in parts]
+        if None in inner:
+            return None
+        if name == "NOT":
+            return f"NOT ({inner[0]})"
+        return f"({inner[0]}) {name} ({inner[1]})"
+    if name in ("ALWAYS_TRUE", "ALWAYS_FALSE"):
+        return str(name).removeprefix("ALWAYS_").lower()
+    if not parts or "field" not in parts[0] or parts[0]["field"][0] in cut:
+        return None
+    return _about_column(str(name), column(tuple(parts[0]["field"])), parts[1:])
+
+
+def _about_column(name: str, field: str, rest: list[dict[str, Any]]) -> str | None:
+    if name == "IS_NULL":
+        return f"{field} IS NULL"
+    if name == "IS_NOT_NULL":
+        return f"{field} IS NOT NULL"
+    values = [value(part) for part in rest]
+    if not values or None in values:
+        return None
+    if name == "IN":
+        return f"{field} IN ({', '.join(str(each) for each in values)})"
+    if name in _COMPARISONS:
+        return f"{field} {name} {values[0]}"
+    if name == "<=>":
+        return f"({field} IS NOT NULL AND {field} = {values[0]})"
+    if name in _PATTERNS:
+        return _PATTERNS[name].format(field, values[0])
+    return None
+
+
+def moment(micros: int, zone: str) -> str | None:
+    """Write a time for Lance; only whole seconds, since a column may hold nothing finer."""
+    if micros % _SECOND:
+        return None
+    return f"arrow_cast({micros}, 'Timestamp(Microsecond, {zone})')"
+
+
+def value(tree: dict[str, Any]) -> str | None:
+    """Write a literal for Lance; Spark sends its inner form: days for dates, text for decimals."""
+    kind, text = tree.get("type"), tree.get("value")
+    if kind is None or text is None:
+        return None
+    if kind == "string":
+        return literal(text)
+    if kind == "boolean":
+        return literal(text == "true")
+    if kind in ("tinyint", "smallint", "int", "bigint"):
+        return literal(int(text))
+    if kind in ("float", "double"):
+        return literal(float(text))
+    if kind == "date":
+        return literal(_EPOCH + dt.timedelta(days=int(text)))
+    if kind in _ZONES:
+        return moment(int(text), _ZONES[kind])
+    if kind.startswith("decimal"):
+        return literal(decimal.Decimal(text))
+    return None

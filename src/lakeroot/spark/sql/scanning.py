@@ -1,0 +1,106 @@
+"""Cut an SQL statement at its keywords, leaving quotes, comments and parentheses whole."""
+
+import re
+from collections.abc import Sequence
+
+from lakeroot.model.errors import InvalidInputError
+
+_TOKEN = re.compile(
+    r"""
+      (?P<comment> --[^\n]* | /\*.*?\*/ )
+    | (?P<quoted> '(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.|"")*" | `(?:[^`]|``)*` )
+    | (?P<open> [(\[{] ) | (?P<close> [)\]}] )
+    | (?P<word> [A-Za-z_]\w* )
+    | (?P<other> \s+ | . )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+class Statement:
+    """A statement that is read from left to right, keyword by keyword."""
+
+    def __init__(self, text: str) -> None:
+        # Each token: where it starts, the keyword it may be (only outside of parentheses), its end.
+        self.text = text.strip().rstrip(";").rstrip()
+        self.tokens: list[tuple[int, str, int]] = []
+        depth = 0
+        for match in _TOKEN.finditer(self.text):
+            kind = match.lastgroup
+            depth += {"open": 1, "close": -1}.get(kind or "", 0)
+            if kind == "word" and depth == 0:
+                self.tokens.append((match.start(), match.group().upper(), match.end()))
+            elif kind == "comment":
+                self.tokens.append((match.start(), "--", match.end()))
+        self.position = 0
+
+    def peek(self, *words: str) -> bool:
+        """Tell whether these keywords come next."""
+        return self._after(words) is not None
+
+    def _after(self, words: Sequence[str]) -> int | None:
+        at = self.position
+        for word in words:
+            while self.text[at : at + 1].isspace():
+                at += 1
+            found = next((token for token in self.tokens if token[0] == at), None)
+            if found is None or found[1] != word:
+                return None
+            at = found[2]
+        return at
+
+    def take(self, *words: str) -> bool:
+        """Go past these keywords, if they come next."""
+        at = self._after(words)
+        if at is None:
+            return False
+        self.position = at
+        return True
+
+    def expect(self, *words: str) -> None:
+        """Go past these keywords, or say that they are missing."""
+        if not self.take(*words):
+            rest = self.text[self.position : self.position + 30].strip() or "the end"
+            raise InvalidInputError(
+                f"The statement cannot be read at {rest!r}", f"{' '.join(words)} should be there"
+            )
+
+    def until(self, *stops: tuple[str, ...]) -> str:
+        """Return the text up to the first of these groups of keywords, or to the end."""
+        start = self.position
+        for token_start, _, _ in self.tokens:
+            if token_start < start:
+                continue
+            self.position = token_start
+            if any(self.peek(*stop) for stop in stops):
+                return self.text[start:token_start].strip()
+        self.position = len(self.text)
+        return self.text[start:].strip()
+
+    @property
+    def finished(self) -> bool:
+        """Tell whether nothing is left."""
+        return not self.text[self.position :].strip()
+
+
+def split(text: str, separator: str = ",") -> list[str]:
+    """Split a list at its commas, outside of quotes and parentheses."""
+    parts, depth, start = [], 0, 0
+    for match in _TOKEN.finditer(text):
+        depth += {"open": 1, "close": -1}.get(match.lastgroup or "", 0)
+        if depth == 0 and match.group() == separator:
+            parts.append(text[start : match.start()].strip())
+            start = match.end()
+    return [*parts, text[start:].strip()]
+
+
+def assignments(text: str) -> dict[str, str]:
+    """Read ``a = 1, t.b = x`` as columns and expressions."""
+    found = {}
+    for part in split(text):
+        column, equals, value = part.partition("=")
+        name = split(column.strip(), ".")[-1].strip("`").strip()
+        if not equals or not name or not value.strip():
+            raise InvalidInputError(f"{part!r} does not set a column", fix="Write column = value")
+        found[name] = value.strip()
+    return found

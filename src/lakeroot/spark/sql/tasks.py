@@ -1,0 +1,42 @@
+"""The functions that Spark's workers run for the SQL catalog, pickled the way Spark expects."""
+
+import base64
+from collections.abc import Callable, Iterable, Iterator
+
+import pyarrow as pa
+from pyspark.serializers import CloudPickleSerializer
+
+from lakeroot.spark.planning import ReadTask, Scan
+from lakeroot.spark.scanning import batches
+from lakeroot.spark.source_writing import WrittenMessage
+from lakeroot.spark.write_tasks import WritePlan, write_rows
+
+PICKLE = CloudPickleSerializer()
+
+
+def encoded(data: bytes) -> str:
+    """Write bytes as text, to travel in JSON."""
+    return base64.b64encode(data).decode()
+
+
+def reader(scan: Scan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Make the function that reads one task; Spark hands the task in as one cell."""
+
+    def read_task(cells: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in cells:
+            task: ReadTask = PICKLE.loads(batch.column(0)[0].as_py())
+            yield from batches(scan, task)
+
+    return read_task
+
+
+def writer(
+    plan: WritePlan, column: str
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Make the function that writes the rows of one task, and returns the message as one cell."""
+
+    def write_task(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        message = PICKLE.dumps(WrittenMessage(write_rows(plan, rows)))
+        yield pa.record_batch([pa.array([message], pa.binary())], names=[column])
+
+    return write_task

@@ -1,0 +1,102 @@
+"""Write on executors: the rows of one task as fragments that nobody sees until the commit."""
+
+import itertools
+import pickle
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import lance
+import pyarrow as pa
+from lance.fragment import write_fragments
+from pyspark.sql import DataFrame
+
+from lakeroot.spark import receipts
+from lakeroot.spark.catalogs import Located
+from lakeroot.spark.conform import to_table
+from lakeroot.spark.options import WriteOptions
+
+
+@dataclass(frozen=True, slots=True)
+class WritePlan:
+    """A write that is ready to run; it travels to every task."""
+
+    table: Located
+    mode: str
+    schema: pa.Schema = field(repr=False)
+    job: str
+    options: WriteOptions
+    # The table as it was, for appends; a new table and an overwritten one start from nothing.
+    dataset: bytes | None = field(default=None, repr=False)
+    read_version: int = 0
+    declared_here: bool = False
+    # The name of this very attempt, for its receipts: a job may be run again under its own name,
+    # and must never take what an earlier run has committed for its own leavings.
+    attempt: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What one task has written."""
+
+    fragments: tuple[Any, ...]
+    schema: Any
+    rows: int
+    receipt: str | None = None
+
+    @property
+    def files(self) -> list[str]:
+        """Name the data files."""
+        return [file.path for fragment in self.fragments for file in fragment.files]
+
+
+def run(frame: DataFrame, plan: WritePlan) -> list[Written]:
+    """Let Spark write the rows; return what the successful attempts report."""
+
+    def write_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        message = pickle.dumps(write_rows(plan, batches))
+        yield pa.record_batch([pa.array([message], pa.binary())], names=["written"])
+
+    rows = frame.mapInArrow(write_task, "written binary").collect()
+    # These bytes come from this job's own tasks.
+    return [pickle.loads(row.written) for row in rows]  # noqa: S301
+
+
+def write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> Written:
+    """Write the rows of one task as fragments that nobody sees yet."""
+    rows = to_table((batch for batch in batches if batch.num_rows), plan.schema)
+    first = next(rows, None)
+    if first is None:
+        return Written((), None, 0)
+    settings = plan.options
+    operation = write_fragments(
+        pa.RecordBatchReader.from_batches(plan.schema, itertools.chain([first], rows)),
+        target_of(plan),
+        schema=plan.schema,
+        mode="overwrite" if plan.dataset is None else "append",
+        return_transaction=True,
+        max_rows_per_file=settings.max_rows_per_file,
+        max_bytes_per_file=settings.max_bytes_per_file,
+        data_storage_version=settings.storage_version if plan.dataset is None else None,
+        storage_options=plan.table.storage_options,
+        enable_stable_row_ids=settings.stable_row_ids,
+    ).operation
+    fragments = tuple(operation.fragments)
+    rows_written = sum(fragment.physical_rows for fragment in fragments)
+    names = [file.path for fragment in fragments for file in fragment.files]
+    receipt = receipts.leave(plan.table, plan.attempt, names)
+    return Written(fragments, getattr(operation, "new_schema", None), rows_written, receipt)
+
+
+def target_of(plan: WritePlan) -> lance.LanceDataset | str:
+    """Open what the fragments are written for."""
+    if plan.dataset is None:
+        return plan.table.location
+    dataset = pickle.loads(plan.dataset)  # noqa: S301  # the driver of this very job made it
+    branch = plan.options.branch
+    return (
+        dataset
+        if branch in (None, "main")
+        else dataset.checkout_version((branch, plan.read_version))
+    )

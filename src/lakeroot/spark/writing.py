@@ -1,0 +1,285 @@
+"""Write DataFrames as tables: tasks write fragments, the driver commits them once."""
+
+import pickle
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import lance
+import pyarrow as pa
+from lance_namespace import DeclareTableRequest, DropTableRequest
+from pyspark.sql import DataFrame
+from pyspark.sql import types as st
+
+from lakeroot.model.errors import (
+    AlreadyExistsError,
+    ConcurrentModificationError,
+    InvalidInputError,
+    LakerootError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+)
+from lakeroot.spark import receipts
+from lakeroot.spark.catalogs import Located, TableRef, exists, locate, located_from
+from lakeroot.spark.commits import JOB, MESSAGE, commit, find_job
+from lakeroot.spark.failures import nearest, translated
+from lakeroot.spark.fitting import fit, new_columns
+from lakeroot.spark.opening import open_table
+from lakeroot.spark.options import WriteOptions, parse, table_of
+from lakeroot.spark.types import table_schema
+from lakeroot.spark.write_tasks import WritePlan, Written, run, target_of
+
+APPEND, OVERWRITE, CREATE, IGNORE = "append", "overwrite", "create", "ignore"
+_MODES = {
+    "append": APPEND,
+    "overwrite": OVERWRITE,
+    "create": CREATE,
+    "error": CREATE,
+    "errorifexists": CREATE,
+    "ignore": IGNORE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """What a write has done."""
+
+    table: TableRef
+    version: int
+    rows: int
+    files: int
+    job: str
+    already_done: bool = False
+
+
+def write(frame: DataFrame, table: str | None = None, **options: Any) -> WriteResult:
+    """Write a DataFrame as a table, in one commit.
+
+    `mode` is append (the default; a missing table is created), overwrite, create (an existing
+    table is an error) or ignore (an existing table is left alone). A `job_id` makes the write
+    idempotent: the second time it does nothing.
+    """
+    given = {**options, "table": table} if table is not None else options
+    ref, settings = table_of(given), parse(WriteOptions, given)
+    before = already_done(ref, settings)
+    if before is not None:
+        return before
+    plan = prepare(ref, frame.schema, settings)
+    try:
+        with translated(f"Table {ref} cannot be written"):
+            written = run(frame, plan)
+    except BaseException:
+        abort(plan)
+        raise
+    return finish(plan, written)
+
+
+def prepare(ref: TableRef, schema: st.StructType, options: WriteOptions) -> WritePlan:
+    """Check everything that can be wrong, and name the place for the files."""
+    mode = mode_of(options)
+    found = exists(ref)
+    job = options.job_id or uuid.uuid4().hex
+    if found is not None and mode == CREATE:
+        raise TableAlreadyExistsError(
+            f"Table {ref} already exists", fix="Use mode 'append', 'overwrite' or 'ignore'"
+        )
+    if found is not None and mode == APPEND:
+        dataset = open_table(found)
+        if options.branch not in (None, "main"):
+            dataset = dataset.checkout_version((options.branch, None))
+        fitted = _fitted(dataset, schema, options, ref)
+        main = dataset if options.branch in (None, "main") else open_table(found)
+        return WritePlan(found, mode, fitted, job, options, pickle.dumps(main), dataset.version)
+    if options.branch is not None:
+        raise InvalidInputError(f"Mode {mode!r} cannot write to a branch", fix="Use mode 'append'")
+    columns = table_schema(schema, vectors=options.vectors, blobs=frozenset(options.blobs))
+    if found is not None:
+        version = open_table(found).version
+        return WritePlan(found, mode, columns, job, options, None, version)
+    table, declared = _declared(ref)
+    return WritePlan(table, mode, columns, job, options, None, 0, declared)
+
+
+def mode_of(options: WriteOptions) -> str:
+    """Read the mode of a write."""
+    word = (options.mode or APPEND).lower()
+    if word not in _MODES:
+        raise InvalidInputError(f"There is no mode {word!r}", fix=nearest(word, _MODES))
+    return _MODES[word]
+
+
+def _fitted(
+    dataset: lance.LanceDataset, schema: st.StructType, options: WriteOptions, ref: TableRef
+) -> pa.Schema:
+    added = new_columns(schema, dataset.schema)
+    if added and options.merge_schema:
+        columns = table_schema(schema, vectors=options.vectors, blobs=frozenset(options.blobs))
+        with translated(f"Table {ref} cannot take new columns"):
+            # New columns hold null in the old rows, whatever the frame says of itself.
+            dataset.add_columns(
+                [columns.field(name).with_nullable(nullable=True) for name in added]
+            )
+        dataset.checkout_latest()
+    return fit(schema, dataset.schema, str(ref))
+
+
+def _declared(ref: TableRef) -> tuple[Located, bool]:
+    """Reserve the name of a new table; tell whether it was this job that reserved it."""
+    if ref.catalog is None:
+        return locate(ref), False
+    request = DeclareTableRequest(id=list(ref.identifier))
+    try:
+        with translated(f"Table {ref} cannot be declared"):
+            answer = ref.catalog.connect().declare_table(request)
+    except (AlreadyExistsError, ConcurrentModificationError):
+        # Somebody declared it, a moment or a crash ago, and has not written it.
+        return locate(ref), False
+    return located_from(ref, answer), True
+
+
+def finish(plan: WritePlan, written: Iterable[Written]) -> WriteResult:
+    """Commit what the tasks have written, and remove what is left of other attempts."""
+    parts = [each for each in written if each.fragments]
+    files = [name for part in parts for name in part.files]
+    try:
+        version = _committed(plan, parts)
+    except BaseException as error:
+        found = _found_after(plan, error)
+        if found is None:
+            abort(plan)
+            raise
+        version = found
+    receipts.settle(plan.table, plan.attempt, files)
+    return WriteResult(
+        plan.table.ref, version, sum(part.rows for part in parts), len(files), plan.job
+    )
+
+
+def _found_after(plan: WritePlan, error: BaseException) -> int | None:
+    """Look whether a commit whose answer was lost has happened after all."""
+    if isinstance(error, AlreadyExistsError | ConcurrentModificationError):
+        return None
+    try:
+        return find_job(open_table(plan.table), JOB, plan.job, newer_than=plan.read_version)
+    except LakerootError:
+        # Nobody knows: leave every file where it is, garbage collection will know later.
+        raise error from None
+
+
+def properties_of_plan(plan: WritePlan) -> dict[str, str]:
+    """Return what the commit says of itself."""
+    message = {MESSAGE: plan.options.message} if plan.options.message else {}
+    return {JOB: plan.job, **message}
+
+
+def _committed(plan: WritePlan, parts: list[Written]) -> int:
+    fragments = [fragment for part in parts for fragment in part.fragments]
+    properties = properties_of_plan(plan)
+    if plan.dataset is not None:
+        return append_fragments(plan, fragments, properties)
+    schema = next((part.schema for part in parts if part.schema is not None), plan.schema)
+    operation = lance.LanceOperation.Overwrite(schema, fragments)
+    new = plan.read_version == 0
+    base: Any = plan.table.location if new else open_table(plan.table)
+    try:
+        return int(
+            commit(
+                plan.table,
+                base,
+                operation,
+                read_version=0 if new else base.version,
+                properties=properties,
+                stable_row_ids=plan.options.stable_row_ids or None,
+            ).version
+        )
+    except LakerootError:
+        if not new or exists(plan.table.ref) is None:
+            raise
+        return _after_lost_creation(plan, fragments, properties)
+
+
+def _after_lost_creation(plan: WritePlan, fragments: list[Any], properties: dict[str, str]) -> int:
+    """Go on when another writer created the same table first: append, or give way."""
+    dataset = open_table(plan.table)
+    if plan.mode != APPEND or dataset.schema != plan.schema:
+        raise TableAlreadyExistsError(
+            f"Table {plan.table.ref} was created by another writer meanwhile", fix="Run it again"
+        ) from None
+    return append_fragments(replace(plan, dataset=pickle.dumps(dataset)), fragments, properties)
+
+
+def append_fragments(plan: WritePlan, fragments: list[Any], properties: dict[str, str]) -> int:
+    """Commit an append on top of the newest version; no rows, no version."""
+    target: Any = target_of(plan)
+    newest = open_table(plan.table)
+    if plan.options.branch not in (None, "main"):
+        newest = newest.checkout_version((plan.options.branch, None))
+    if not fragments:
+        return int(newest.version)
+    if newest.schema != target.schema and plan.schema.names != newest.schema.names:
+        raise ConcurrentModificationError(
+            f"The schema of table {plan.table.ref} changed while the job ran", fix="Run it again"
+        )
+    operation = lance.LanceOperation.Append(fragments)
+    return int(
+        commit(
+            plan.table,
+            newest,
+            operation,
+            read_version=newest.version,
+            properties=properties,
+            branch=plan.options.branch,
+        ).version
+    )
+
+
+def _surely_uncommitted(plan: WritePlan) -> bool:
+    try:
+        dataset = open_table(plan.table)
+        return find_job(dataset, JOB, plan.job, newer_than=plan.read_version) is None
+    except TableNotFoundError:
+        return True
+    except LakerootError:
+        return False
+
+
+def abort(plan: WritePlan) -> None:
+    """Remove what a failed job has left: its files, and the name it had reserved.
+
+    If it is not certain that nothing was committed, everything stays where it is.
+    """
+    if not _surely_uncommitted(plan):
+        return
+    receipts.settle(plan.table, plan.attempt, ())
+    catalog = plan.table.ref.catalog
+    if plan.declared_here and catalog is not None:
+        try:
+            if locate(plan.table.ref).only_declared:
+                catalog.connect().drop_table(DropTableRequest(id=list(plan.table.ref.identifier)))
+        except Exception:  # noqa: BLE001  # the job's own error is the one to report
+            return
+
+
+def already_done(ref: TableRef, options: WriteOptions) -> WriteResult | None:
+    """Tell whether there is nothing to write: the job has run, or `ignore` finds a table."""
+    return _done_before(ref, options) or _left_alone(ref, options)
+
+
+def _done_before(ref: TableRef, options: WriteOptions) -> WriteResult | None:
+    """Find the earlier commit of a job that the user has named."""
+    found = exists(ref) if options.job_id else None
+    if found is None or options.job_id is None:
+        return None
+    version = find_job(open_table(found), JOB, options.job_id)
+    if version is None:
+        return None
+    return WriteResult(ref, version, 0, 0, options.job_id, already_done=True)
+
+
+def _left_alone(ref: TableRef, options: WriteOptions) -> WriteResult | None:
+    """Find the table that mode `ignore` does not touch."""
+    found = exists(ref) if mode_of(options) == IGNORE else None
+    if found is None:
+        return None
+    return WriteResult(ref, open_table(found).version, 0, 0, "", already_done=True)

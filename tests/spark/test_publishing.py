@@ -1,0 +1,84 @@
+"""Publishing several tables at once; no Spark session is needed for what happens in the driver."""
+
+from pathlib import Path
+
+import lance
+import lance_namespace
+import pyarrow as pa
+import pytest
+from pyspark.sql import types as st
+
+from lakeroot.model.errors import ConcurrentModificationError
+from lakeroot.spark.catalogs import Catalog, TableRef
+from lakeroot.spark.options import WriteOptions
+from lakeroot.spark.publishing import NotPublished, Pending, publish_together
+from lakeroot.spark.write_tasks import write_rows
+from lakeroot.spark.writing import finish, prepare
+
+SCHEMA = st.StructType([st.StructField("id", st.LongType())])
+
+
+@pytest.fixture(params=["directory", "metastore"])
+def catalog(request, root):
+    if request.param == "directory":
+        made = Catalog.at(root, {"table_version_management": "true"})
+    else:
+        made = Catalog.of("lakeroot.DeltaCatNamespace", {"root": root})
+    made.connect().create_namespace(lance_namespace.CreateNamespaceRequest(id=["shop"]))
+    return made
+
+
+def written(catalog, name, ids, mode="append", strict=False):
+    """Write rows aside, as a task of Spark does."""
+    plan = prepare(TableRef(catalog, ("shop", name)), SCHEMA, WriteOptions(mode=mode))
+    part = write_rows(plan, [pa.record_batch({"id": pa.array(ids, pa.int64())})])
+    if plan.dataset is None:
+        operation = lance.LanceOperation.Overwrite(part.schema, list(part.fragments))
+    else:
+        operation = lance.LanceOperation.Append(list(part.fragments))
+    return Pending(plan, operation, tuple(part.files), {"lakeroot.job": plan.job}, strict)
+
+
+def ids(catalog, name):
+    table = lance.dataset(namespace_client=catalog.connect(), table_id=["shop", name])
+    return sorted(table.to_table().column("id").to_pylist())
+
+
+def test_new_and_old_tables_change_in_one_commit(catalog):
+    publish_together(catalog, [written(catalog, "a", [1])], "first")
+    done = publish_together(
+        catalog, [written(catalog, "a", [2]), written(catalog, "b", [3], mode="create")], "both"
+    )
+    assert done == {"shop.a": 2, "shop.b": 1}
+    assert ids(catalog, "a") == [1, 2]
+    assert ids(catalog, "b") == [3]
+    messages = [entry.message for entry in catalog.connect().catalog.history()]
+    assert messages.count("both") == messages.count("first") == 1
+
+
+def test_appends_take_what_others_have_added_meanwhile(catalog):
+    publish_together(catalog, [written(catalog, "a", [1])], "")
+    pending = written(catalog, "a", [2])
+    publish_together(catalog, [written(catalog, "a", [3])], "")
+    publish_together(catalog, [pending], "")
+    assert ids(catalog, "a") == [1, 2, 3]
+
+
+def test_a_strict_change_that_was_overtaken_publishes_nothing(catalog, root):
+    publish_together(catalog, [written(catalog, "a", [1]), written(catalog, "b", [1])], "")
+    pending = [written(catalog, "b", [2]), written(catalog, "a", [2], strict=True)]
+    publish_together(catalog, [written(catalog, "a", [3])], "")
+    with pytest.raises(NotPublished) as raised:
+        publish_together(catalog, pending, "lost")
+    assert isinstance(raised.value.__cause__, ConcurrentModificationError)
+    assert ids(catalog, "a") == [1, 3]
+    assert ids(catalog, "b") == [1]
+    assert not list(Path(root).rglob("*.manifest-*"))
+
+
+def test_a_plain_write_and_a_publication_see_each_other(catalog):
+    plan = prepare(TableRef(catalog, ("shop", "a")), SCHEMA, WriteOptions(mode="append"))
+    part = write_rows(plan, [pa.record_batch({"id": pa.array([1], pa.int64())})])
+    assert finish(plan, [part]).version == 1
+    assert publish_together(catalog, [written(catalog, "a", [2])], "") == {"shop.a": 2}
+    assert ids(catalog, "a") == [1, 2]

@@ -1,0 +1,248 @@
+"""SQL over a catalog: what plain Spark runs, and MERGE and UPDATE."""
+
+import itertools
+
+import lance
+import pytest
+from pyspark.errors import AnalysisException
+
+import lakeroot.spark
+from lakeroot.model.errors import InvalidInputError, TableNotFoundError, UnsupportedOperationError
+from lakeroot.spark.sql.scanning import Statement, assignments, split
+from tests.spark.test_writing import where
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def lake(spark, root, catalog):
+    """A catalog of this test alone; a name in a session stays taken."""
+    name = f"lake{next(_numbers)}"
+    lakeroot.spark.use_catalog(spark, name, root=root)
+    spark.sql(f"CREATE TABLE {name}.shop.t (id BIGINT, city STRING, day DATE, price DOUBLE)")
+    spark.sql(
+        f"INSERT INTO {name}.shop.t SELECT id, if(id % 3 = 0, 'Oslo', 'Molde'), "
+        "date_add(DATE'2026-01-01', int(id)), id / 2 FROM range(12)"
+    )
+    return name
+
+
+def ask(spark, text):
+    return [tuple(row) for row in spark.sql(text).collect()]
+
+
+def test_a_query_reads_only_what_it_needs(spark, lake):
+    text = f"SELECT city FROM {lake}.shop.t WHERE NOT (id = 3 OR city = 'Molde') AND id IN (3, 6)"
+    assert ask(spark, text) == [("Oslo",)]
+    plan = ask(spark, "EXPLAIN " + text)[0][0]
+    assert "columns [city]" in plan
+    assert "OR" not in plan or "filter [" in plan
+    assert "Filter (" not in plan
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "id = 3 OR id > 10",
+        "city LIKE 'Os%' AND NOT id = 0",
+        "day >= DATE'2026-01-09'",
+        "day BETWEEN DATE'2026-01-02' AND DATE'2026-01-04'",
+        "price <=> 2.5D",
+        "id IN (1, 2, 99)",
+        "price <> 1.0D",
+        "price >= 0.0D",
+        "upper(city) = 'OSLO'",
+        "city IS NULL",
+    ],
+)
+def test_pushed_conditions_keep_the_rows_that_spark_would(spark, lake, condition):
+    spark.sql(f"SELECT * FROM {lake}.shop.t").cache().createOrReplaceTempView("plain")
+    expected = ask(spark, f"SELECT id FROM plain WHERE {condition} ORDER BY id")
+    assert ask(spark, f"SELECT id FROM {lake}.shop.t WHERE {condition} ORDER BY id") == expected
+    assert ask(spark, f"SELECT count(*) FROM {lake}.shop.t WHERE {condition}") == [(len(expected),)]
+
+
+def test_times_are_compared_by_lance(spark, lake):
+    spark.sql(
+        f"CREATE TABLE {lake}.shop.times AS SELECT id, timestamp_seconds(id * 3600) AS zoned, "
+        "cast(timestamp_seconds(id * 3600) AS timestamp_ntz) AS plain FROM range(10)"
+    )
+    for condition, rows in (
+        ("zoned >= TIMESTAMP'1970-01-01 07:00:00'", 3),
+        ("plain < TIMESTAMP_NTZ'1970-01-01 02:00:00'", 2),
+        ("zoned = TIMESTAMP'1970-01-01 02:00:00.5'", 0),
+    ):
+        text = f"SELECT id FROM {lake}.shop.times WHERE {condition}"
+        assert len(ask(spark, text)) == rows
+        pushed = "arrow_cast" in ask(spark, "EXPLAIN " + text)[0][0]
+        assert pushed == ("00.5" not in condition)
+
+
+def test_a_count_needs_no_job(spark, lake):
+    plan = ask(spark, f"EXPLAIN SELECT count(*) FROM {lake}.shop.t WHERE id > 5")[0][0]
+    assert "LocalTableScan" in plan
+    assert ask(spark, f"SELECT count(*) FROM {lake}.shop.t WHERE id > 5") == [(6,)]
+
+
+def test_a_small_table_is_broadcast_because_its_size_is_known(spark, lake):
+    plan = ask(
+        spark, f"EXPLAIN SELECT * FROM range(1000000) r JOIN {lake}.shop.t t ON r.id = t.id"
+    )[0][0]
+    assert "BroadcastHashJoin" in plan
+
+
+def test_limits_and_row_ids_and_options_work(spark, lake):
+    assert len(ask(spark, f"SELECT * FROM {lake}.shop.t LIMIT 5")) == 5
+    assert ask(spark, f"SELECT id, _rowid FROM {lake}.shop.t WHERE id = 7") == [(7, (1 << 32) | 1)]
+    assert ask(spark, f"SELECT id FROM {lake}.shop.t WITH (filter = 'id = 2')") == [(2,)]
+
+
+def test_time_travel_by_version_tag_branch_and_time(spark, lake, catalog):
+    table = lance.dataset(where(catalog, "shop", "t"))
+    table.tags.create("loaded", table.version)
+    stamp = ask(spark, "SELECT current_timestamp()")[0][0]
+    table.create_branch("trial")
+    spark.sql(f"DELETE FROM {lake}.shop.t WHERE id < 10")
+    assert ask(spark, f"SELECT count(*) FROM {lake}.shop.t") == [(2,)]
+    for clause in (
+        f"VERSION AS OF {table.version}",
+        "VERSION AS OF 'loaded'",
+        "VERSION AS OF 'branch:trial'",
+        f"TIMESTAMP AS OF '{stamp}'",
+    ):
+        assert ask(spark, f"SELECT count(*) FROM {lake}.shop.t {clause}") == [(12,)], clause
+
+
+def test_tables_and_namespaces_are_made_changed_and_dropped(spark, lake):
+    spark.sql(f"CREATE NAMESPACE {lake}.deep")
+    spark.sql(f"CREATE NAMESPACE {lake}.deep.er")
+    spark.sql(f"CREATE TABLE {lake}.deep.er.u AS SELECT id, city FROM {lake}.shop.t WHERE id < 3")
+    spark.sql(f"ALTER TABLE {lake}.deep.er.u ADD COLUMN note STRING")
+    spark.sql(f"ALTER TABLE {lake}.deep.er.u RENAME COLUMN city TO town")
+    assert ask(spark, f"SELECT * FROM {lake}.deep.er.u WHERE id = 1") == [(1, "Molde", None)]
+    spark.sql(f"ALTER TABLE {lake}.deep.er.u DROP COLUMN note")
+    spark.sql(f"ALTER TABLE {lake}.deep.er.u RENAME TO deep.er.w")
+    assert ask(spark, f"SHOW TABLES IN {lake}.deep.er") == [("deep.er", "w", False)]
+    spark.sql(f"INSERT OVERWRITE {lake}.deep.er.w VALUES (9, 'x')")
+    assert ask(spark, f"SELECT * FROM {lake}.deep.er.w") == [(9, "x")]
+    with pytest.raises(AnalysisException, match="SCHEMA_NOT_EMPTY"):
+        spark.sql(f"DROP NAMESPACE {lake}.deep.er")
+    spark.sql(f"DROP TABLE {lake}.deep.er.w")
+    spark.sql(f"DROP NAMESPACE {lake}.deep CASCADE")
+    assert ask(spark, f"SHOW NAMESPACES IN {lake}") == [("shop",)]
+
+
+def test_errors_are_spark_s_own(spark, lake):
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        spark.sql(f"SELECT * FROM {lake}.shop.nothing")
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_ALREADY_EXISTS"):
+        spark.sql(f"CREATE TABLE {lake}.shop.t (a INT)")
+    with pytest.raises(AnalysisException, match="SCHEMA_ALREADY_EXISTS"):
+        spark.sql(f"CREATE NAMESPACE {lake}.shop")
+    with pytest.raises(Exception, match="PARTITIONED BY"):
+        spark.sql(f"CREATE TABLE {lake}.shop.p (a INT) PARTITIONED BY (a)")
+
+
+def test_a_failed_insert_changes_nothing(spark, lake, catalog):
+    version = lance.dataset(where(catalog, "shop", "t")).version
+    with pytest.raises(Exception, match="bad row"):
+        spark.sql(
+            f"INSERT INTO {lake}.shop.t SELECT if(id = 9, raise_error('bad row'), id), 'x', "
+            "DATE'2026-01-01', 1D FROM range(10)"
+        )
+    assert lance.dataset(where(catalog, "shop", "t")).version == version
+
+
+def test_merge_runs_every_kind_of_clause(spark, lake):
+    spark.createDataFrame(
+        [(1, "Bergen", 10.0), (2, "gone", 0.0), (50, "new", 5.0), (51, "skip", -1.0)],
+        "id long, city string, price double",
+    ).createOrReplaceTempView("changes")
+    done = lakeroot.spark.sql(
+        spark,
+        f"""MERGE INTO {lake}.shop.t AS t USING changes AS s ON t.id = s.id
+            WHEN MATCHED AND s.city = 'gone' THEN DELETE
+            WHEN MATCHED THEN UPDATE SET city = concat(s.city, '; WHEN'), price = t.price + s.price
+            WHEN NOT MATCHED AND s.price > 0 THEN INSERT (id, city) VALUES (s.id, upper(s.city))
+            WHEN NOT MATCHED BY SOURCE AND t.id >= 10 THEN DELETE
+            WHEN NOT MATCHED BY SOURCE AND t.id = 9 THEN UPDATE SET city = 'nine'""",
+    ).first()
+    assert (done.inserted, done.updated, done.deleted) == (1, 2, 3)
+    rows = {r[0]: r for r in ask(spark, f"SELECT id, city, price, day FROM {lake}.shop.t")}
+    assert sorted(rows) == [0, 1, 3, 4, 5, 6, 7, 8, 9, 50]
+    assert rows[1][1:3] == ("Bergen; WHEN", 10.5)
+    assert rows[50] == (50, "NEW", None, None)
+    assert rows[9][1] == "nine"
+    assert rows[3][1] == "Oslo"
+
+
+def test_merge_with_stars_takes_a_query_as_its_source(spark, lake):
+    lakeroot.spark.sql(
+        spark,
+        f"""MERGE INTO {lake}.shop.t t
+            USING (SELECT id + 11 AS id, 'star' AS city, current_date() AS day, 1D AS price
+                   FROM range(2)) s
+            ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *""",
+    )
+    assert ask(spark, f"SELECT id FROM {lake}.shop.t WHERE city = 'star' ORDER BY id") == [
+        (11,),
+        (12,),
+    ]
+
+
+def test_an_ambiguous_merge_is_refused(spark, lake):
+    with pytest.raises(InvalidInputError, match="Several rows"):
+        lakeroot.spark.sql(
+            spark,
+            f"MERGE INTO {lake}.shop.t t USING (SELECT 1L AS id FROM range(2)) s ON t.id = s.id "
+            "WHEN MATCHED THEN UPDATE SET city = 'x'",
+        )
+    assert ask(spark, f"SELECT count(*) FROM {lake}.shop.t WHERE city = 'x'") == [(0,)]
+
+
+def test_update_sets_columns_where_a_condition_holds(spark, lake):
+    done = lakeroot.spark.sql(
+        spark,
+        f"UPDATE {lake}.shop.t AS t SET price = t.price * 2, city = 'x, y = z' "
+        f"WHERE id IN (SELECT id FROM range(3)) AND city <> 'WHERE'",
+    ).first()
+    assert done.updated == 3
+    assert ask(
+        spark, f"SELECT id, price FROM {lake}.shop.t WHERE city = 'x, y = z' ORDER BY 1"
+    ) == [
+        (0, 0.0),
+        (1, 1.0),
+        (2, 2.0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("MERGE INTO {0}.shop.nothing t USING x s ON 1 = 1 WHEN MATCHED THEN DELETE", "no table"),
+        ("MERGE INTO elsewhere.t USING x ON 1 = 1 WHEN MATCHED THEN DELETE", "no Lakeroot"),
+        ("MERGE INTO {0}.shop.t t USING x s ON 1 = 1 WHEN MATCHED THEN INSERT *", "UPDATE SET"),
+        ("UPDATE {0}.shop.t SET nothing = 1", "no column"),
+        ("UPDATE {0}.shop.t SET city", "does not set"),
+    ],
+)
+def test_a_broken_statement_says_where(spark, lake, text, error):
+    with pytest.raises(
+        (InvalidInputError, TableNotFoundError, LookupError, Exception), match=error
+    ):
+        lakeroot.spark.sql(spark, text.format(lake))
+
+
+def test_an_untested_spark_gets_a_clear_answer(spark, root, catalog, monkeypatch):
+    monkeypatch.setattr("pyspark.__version__", "4.9.0")
+    with pytest.raises(UnsupportedOperationError, match="format"):
+        lakeroot.spark.use_catalog(spark, "other", root=root)
+
+
+def test_statements_are_cut_outside_of_quotes():
+    statement = Statement("a 'USING' (USING) USING b -- ON\n ON c;")
+    assert statement.until(("USING",)) == "a 'USING' (USING)"
+    statement.expect("USING")
+    assert statement.until(("ON",)).startswith("b")
+    assert split("a, f(b, c), 'd, e'") == ["a", "f(b, c)", "'d, e'"]
+    assert assignments("a = b = c, t.`x y` = 1") == {"a": "b = c", "x y": "1"}

@@ -1,0 +1,272 @@
+"""Writing tables from Spark: modes, schemas, failures, races."""
+
+import threading
+from pathlib import Path
+
+import lance
+import lance_namespace
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as sf
+
+import lakeroot.spark
+from lakeroot.model.errors import (
+    ConcurrentModificationError,
+    InvalidInputError,
+    LakerootError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+    TableSchemaValidationError,
+)
+from lakeroot.spark.catalogs import TableRef, locate
+from lakeroot.spark.commits import commit, find_job
+from lakeroot.spark.options import table_of
+from tests.spark.conftest import put
+from tests.spark.test_reading import every_type
+
+
+def frame(spark, start, end):
+    return spark.range(start, end, 1, 2).withColumn("name", sf.concat(sf.lit("n"), "id"))
+
+
+def rows(location):
+    return sorted(lance.dataset(location).to_table().column("id").to_pylist())
+
+
+def where(catalog, *names):
+    request = lance_namespace.DescribeTableRequest(id=list(names))
+    return catalog.describe_table(request).location.removeprefix("file://")
+
+
+def data_files(location):
+    return {path.name for path in (Path(location.removeprefix("file://")) / "data").glob("*.lance")}
+
+
+def orphans(location):
+    table = lance.dataset(location)
+    known = {
+        file.path
+        for version in table.versions()
+        for fragment in table.checkout_version(version["version"]).get_fragments()
+        for file in fragment.metadata.files
+    }
+    return data_files(location) - known
+
+
+def test_a_frame_becomes_a_table_and_grows(spark, root, catalog):
+    made = lakeroot.spark.write(frame(spark, 0, 10), "shop.t", root=root)
+    assert (made.version, made.rows, made.files) == (1, 10, 2)
+    lakeroot.spark.write(frame(spark, 10, 15), "shop.t", root=root, mode="append")
+    assert rows(where(catalog, "shop", "t")) == list(range(15))
+    assert orphans(where(catalog, "shop", "t")) == set()
+    assert not list((Path(where(catalog, "shop", "t")) / "_lakeroot").rglob("*.json"))
+
+
+def test_overwrite_replaces_rows_and_schema_and_keeps_history(spark, root, catalog):
+    lakeroot.spark.write(frame(spark, 0, 10), "shop.t", root=root)
+    lakeroot.spark.write(spark.range(3), "shop.t", root=root, mode="overwrite")
+    table = lance.dataset(where(catalog, "shop", "t"))
+    assert table.schema.names == ["id"]
+    assert table.count_rows() == 3
+    assert table.checkout_version(1).count_rows() == 10
+
+
+def test_create_refuses_and_ignore_leaves_an_existing_table(spark, root, catalog):
+    lakeroot.spark.write(frame(spark, 0, 2), "shop.t", root=root, mode="create")
+    with pytest.raises(TableAlreadyExistsError):
+        lakeroot.spark.write(frame(spark, 0, 9), "shop.t", root=root, mode="error")
+    ignored = lakeroot.spark.write(frame(spark, 0, 9), "shop.t", root=root, mode="ignore")
+    assert ignored.already_done
+    assert rows(where(catalog, "shop", "t")) == [0, 1]
+    made = lakeroot.spark.write(frame(spark, 0, 9), "shop.u", root=root, mode="ignore")
+    assert made.rows == 9
+
+
+def test_the_format_writes_with_every_mode(spark, root, catalog):
+    def save(data, **options):
+        writer = data.write.format("lakeroot").options(root=root, **options)
+        return writer.mode(options.pop("save", "append"))
+
+    save(frame(spark, 0, 4)).save("shop.t")
+    save(frame(spark, 4, 6)).save("shop.t")
+    assert rows(where(catalog, "shop", "t")) == [0, 1, 2, 3, 4, 5]
+    frame(spark, 7, 8).write.format("lakeroot").option("root", root).mode("overwrite").save(
+        "shop.t"
+    )
+    assert rows(where(catalog, "shop", "t")) == [7]
+    save(frame(spark, 0, 4), mode="ignore").save("shop.t")
+    assert rows(where(catalog, "shop", "t")) == [7]
+
+
+def test_every_type_comes_back_as_it_was(spark, root, catalog):
+    data = every_type()
+    put(catalog, "shop.types", data)
+    original = lakeroot.spark.read(spark, "shop.types", root=root)
+    put(catalog, "shop.same", data.slice(0, 0))
+    lakeroot.spark.write(original, "shop.same", root=root)
+    same = lance.dataset(where(catalog, "shop", "same")).to_table().sort_by("key")
+    assert same.schema == lance.dataset(where(catalog, "shop", "types")).schema
+    assert same.to_pylist() == data.to_pylist()
+
+
+def test_vectors_and_blobs_are_stored_as_such(spark, root, catalog):
+    data = spark.range(4).selectExpr(
+        "id", "array(double(id), 1.5D) AS v", "cast(cast(id AS string) AS binary) AS image"
+    )
+    lakeroot.spark.write(data, "shop.t", root=root, vectors={"v": 2}, blobs=["image"])
+    table = lance.dataset(where(catalog, "shop", "t"))
+    assert table.schema.field("v").type == pa.list_(pa.float32(), 2)
+    assert table.take_blobs("image", indices=[3])[0].readall() == b"3"
+    back = lakeroot.spark.read(spark, "shop.t", root=root)
+    assert bytes(back.where("id = 2").first().image) == b"2"
+    lakeroot.spark.write(back, "shop.t", root=root)
+    lakeroot.spark.write(back, "shop.copy", root=root)
+    copy = lance.dataset(where(catalog, "shop", "copy"))
+    assert copy.schema.field("v").type == pa.list_(pa.float32(), 2)
+    assert copy.take_blobs("image", indices=[0])[0].size() == 1
+
+
+def test_missing_columns_are_null_and_new_ones_come_when_asked(spark, root, catalog):
+    lakeroot.spark.write(frame(spark, 0, 2), "shop.t", root=root)
+    lakeroot.spark.write(spark.range(2, 3), "shop.t", root=root)
+    wider = spark.range(3, 4).selectExpr("id", "'x' AS name", "id * 2 AS twice")
+    with pytest.raises(TableSchemaValidationError, match="mergeSchema"):
+        lakeroot.spark.write(wider, "shop.t", root=root)
+    lakeroot.spark.write(wider, "shop.t", root=root, merge_schema=True)
+    table = lance.dataset(where(catalog, "shop", "t")).to_table().sort_by("id")
+    assert table.column("name").to_pylist() == ["n0", "n1", None, "x"]
+    assert table.column("twice").to_pylist() == [None, None, None, 6]
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ("string(id) AS id", "cast"),
+        ("id, name AS nam", "'name'"),
+        ("id, array(1) AS name", "array<int>"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused_before_any_job(spark, root, catalog, columns, words):
+    lakeroot.spark.write(frame(spark, 0, 2), "shop.t", root=root)
+    wrong = frame(spark, 2, 4).selectExpr(*columns.split(", "))
+    with pytest.raises(TableSchemaValidationError, match=words):
+        lakeroot.spark.write(wrong, "shop.t", root=root)
+    assert rows(where(catalog, "shop", "t")) == [0, 1]
+
+
+def test_an_unknown_mode_and_a_missing_namespace_are_named(spark, root, catalog):
+    with pytest.raises(InvalidInputError, match="'append'"):
+        lakeroot.spark.write(spark.range(1), "shop.t", root=root, mode="apend")
+    with pytest.raises(InvalidInputError, match="variant"):
+        lakeroot.spark.write(spark.sql("SELECT parse_json('1') AS v"), "shop.t", root=root)
+
+
+def test_an_empty_frame_makes_an_empty_table_and_no_new_version(spark, root, catalog):
+    made = lakeroot.spark.write(frame(spark, 0, 0), "shop.t", root=root)
+    assert (made.version, made.rows) == (1, 0)
+    again = lakeroot.spark.write(frame(spark, 0, 0), "shop.t", root=root)
+    assert again.version == 1
+
+
+def test_a_failed_job_leaves_nothing(spark, root, catalog):
+    lakeroot.spark.write(frame(spark, 0, 4), "shop.t", root=root)
+    files = data_files(where(catalog, "shop", "t"))
+    broken = spark.range(0, 40, 1, 4).selectExpr(
+        "if(id = 39, raise_error('bad row'), id) AS id", "'x' AS name"
+    )
+    with pytest.raises(LakerootError, match="bad row") as raised:
+        lakeroot.spark.write(broken, "shop.t", root=root)
+    assert len(str(raised.value)) < 500
+    assert rows(where(catalog, "shop", "t")) == [0, 1, 2, 3]
+    assert data_files(where(catalog, "shop", "t")) == files
+    with pytest.raises(LakerootError):
+        lakeroot.spark.write(broken, "shop.new", root=root)
+    with pytest.raises(TableNotFoundError):
+        locate(table_of({"root": root, "table": "shop.new"}))
+
+
+def test_a_null_in_a_column_without_nulls_is_refused(spark, root, catalog):
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
+    location = put(catalog, "shop.t", pa.table({"id": [1], "name": ["a"]}, schema=schema))
+    data = spark.range(3).selectExpr("if(id = 1, null, id) AS id", "'x' AS name")
+    with pytest.raises(TableSchemaValidationError, match="no nulls"):
+        lakeroot.spark.write(data, "shop.t", root=root)
+    assert rows(location) == [1]
+
+
+def test_a_repeated_task_does_not_repeat_its_rows(spark, root, catalog, tmp_path):
+    """An attempt that has written everything and then fails is run again by Spark."""
+    marks = str(tmp_path)
+
+    def fails_once_at_the_end(batches):
+        yield from batches
+        mark = Path(marks) / "failed"
+        if not mark.exists():
+            mark.touch()
+            raise RuntimeError("this attempt is lost")
+
+    data = frame(spark, 0, 10).mapInArrow(fails_once_at_the_end, "id long, name string")
+    conf = spark.sparkContext._jsc.sc().conf()
+    assert conf.get("spark.master") == "local[2,3]"
+    lakeroot.spark.write(data, "shop.t", root=root)
+    assert (Path(marks) / "failed").exists()
+    assert rows(where(catalog, "shop", "t")) == list(range(10))
+    assert orphans(where(catalog, "shop", "t")) == set()
+
+
+def test_a_job_id_makes_a_write_happen_once(spark, root, catalog):
+    first = lakeroot.spark.write(frame(spark, 0, 3), "shop.t", root=root, job_id="load-1")
+    second = lakeroot.spark.write(frame(spark, 0, 3), "shop.t", root=root, job_id="load-1")
+    assert second.already_done
+    assert second.version == first.version
+    assert rows(where(catalog, "shop", "t")) == [0, 1, 2]
+    table = lance.dataset(where(catalog, "shop", "t"))
+    assert find_job(table, "lakeroot.job", "load-1") == first.version
+
+
+def test_writers_of_one_new_table_all_get_their_rows_in(spark, root, catalog):
+    def work(number):
+        lakeroot.spark.write(frame(spark, number * 10, number * 10 + 10), "shop.t", root=root)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert rows(where(catalog, "shop", "t")) == list(range(40))
+    assert orphans(where(catalog, "shop", "t")) == set()
+
+
+def test_a_branch_takes_appends(spark, root, catalog):
+    lakeroot.spark.write(frame(spark, 0, 2), "shop.t", root=root)
+    location = where(catalog, "shop", "t")
+    lance.dataset(location).create_branch("trial")
+    lakeroot.spark.write(frame(spark, 2, 4), "shop.t", root=root, branch="trial")
+    assert rows(location) == [0, 1]
+    assert lakeroot.spark.read(spark, "shop.t", root=root, branch="trial").count() == 4
+
+
+def test_a_strict_commit_takes_the_next_version_or_none(tmp_path):
+    location = str(tmp_path / "t.lance")
+    base = lance.write_dataset(pa.table({"id": [1]}), location)
+    table = locate(TableRef(None, (), location))
+
+    def append(number, dataset):
+        fragments = lance.fragment.write_fragments(pa.table({"id": [number]}), dataset)
+        operation = lance.LanceOperation.Append(fragments)
+        return commit(
+            table, dataset, operation, read_version=dataset.version, properties={}, strict=True
+        )
+
+    assert append(2, base).version == 2
+    with pytest.raises(ConcurrentModificationError):
+        append(3, base)
+    lance.write_dataset(pa.table({"id": [4]}), location, mode="append")
+    with pytest.raises(ConcurrentModificationError):
+        append(5, base.checkout_version(2))
+    assert append(6, lance.dataset(location)).version == 4
+    assert rows(location) == [1, 2, 4, 6]
+    staged = [
+        p.name for p in (tmp_path / "t.lance" / "_versions").iterdir() if "manifest-" in p.name
+    ]
+    assert staged == []
