@@ -1,0 +1,119 @@
+"""Commands that look after a catalog."""
+
+import re
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any, Final
+
+import click
+
+from lakeroot.cli.catalogs import opened
+from lakeroot.cli.failing import EXIT_FAILED
+from lakeroot.cli.naming import DRY_RUN, YES, agreed
+from lakeroot.cli.output import form, print_done, print_rows
+from lakeroot.model.errors import InvalidInputError, UnsupportedOperationError
+from lakeroot.model.identifiers import show
+
+
+@click.command()
+@DRY_RUN
+@click.pass_context
+def migrate(ctx: click.Context, dry_run: bool) -> None:
+    """Give every V1 table a row of the manifest, all in one commit; nothing moves."""
+    namespace = opened(ctx).namespace
+    if not hasattr(namespace, "migrate"):
+        raise UnsupportedOperationError("Only a directory catalog can be migrated")
+    done = namespace.migrate(dry_run=dry_run)
+    outcome = "would migrate" if dry_run else "migrated"
+    rows = [(outcome, show(one)) for one in done.migrated]
+    rows += [("only declared, left alone", show(one)) for one in done.declared]
+    print_rows(ctx, ["what", "table"], rows)
+
+
+_SPAN: Final = re.compile(r"(\d+)\s*([smhdw])")
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_SHOWN: Final = ("severity", "code", "object", "what", "why", "fix", "repairable")
+
+
+class Span(click.ParamType[timedelta]):
+    """A span of time: a number and s, m, h, d or w."""
+
+    name = "span"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> timedelta:
+        """Read a span."""
+        if isinstance(value, timedelta):
+            return value
+        match = _SPAN.fullmatch(str(value).strip().lower())
+        if match is None:
+            raise InvalidInputError(
+                f"{value!r} is not a span of time", fix="Write a number and a unit: 12h, 7d, 2w"
+            )
+        try:
+            return timedelta(**{_UNITS[match[2]]: int(match[1])})
+        except OverflowError:
+            raise InvalidInputError(f"{value!r} is too long", fix="Give a shorter span") from None
+
+
+@click.command()
+@click.option("--repair", is_flag=True, help="Do the safe repairs.")
+@DRY_RUN
+@click.option(
+    "--grace", type=Span(), default="1d", show_default=True, help="What is younger is let be."
+)
+@click.pass_context
+def fsck(ctx: click.Context, repair: bool, dry_run: bool, grace: timedelta) -> None:
+    """Find what is wrong with a catalog and its tables; repair what is safe to repair.
+
+    Leaves with 1 if there are errors that were not repaired. No repair deletes data of a table.
+    """
+    lake = opened(ctx)
+    findings = lake.check(grace)
+    outcomes = {}
+    if repair or dry_run:
+        done = lake.repair(findings, dry_run=dry_run)
+        outcomes = {one.finding: one.outcome for one in done}
+    rows = [(*(asdict(one)[name] for name in _SHOWN), outcomes.get(one, "")) for one in findings]
+    if findings or form(ctx) != "table":
+        print_rows(ctx, [*_SHOWN, "repair"], rows)
+    else:
+        print_done(ctx, "Everything is in order.")
+    if any(one.severity == "error" and outcomes.get(one) != "repaired" for one in findings):
+        raise SystemExit(EXIT_FAILED)
+
+
+@click.command()
+@click.option(
+    "--older-than", type=Span(), default="7d", show_default=True, help="Keep what is younger."
+)
+@DRY_RUN
+@YES
+@click.pass_context
+def gc(ctx: click.Context, older_than: timedelta, dry_run: bool, yes: bool) -> None:
+    """Delete what nothing in the catalog can reach: leftovers, orphans, files of the far past."""
+    lake = opened(ctx)
+    planned = lake.gc(older_than, dry_run=True)
+    if not dry_run and planned.garbage:
+        agreed(
+            f"Delete {len(planned.garbage)} things, {planned.size_bytes} bytes, for good?", yes=yes
+        )
+        planned = lake.gc(older_than)
+    rows = [(one.path, one.size_bytes, one.why) for one in planned.garbage]
+    if rows or form(ctx) != "table":
+        print_rows(ctx, ["path", "bytes", "why"], rows)
+    else:
+        print_done(ctx, "There is no garbage.")
+
+
+@click.command()
+@click.pass_context
+def optimize(ctx: click.Context) -> None:
+    """Fold the manifest into one data file and index it, for clients that scan it."""
+    done = opened(ctx).optimize()
+    print_done(
+        ctx,
+        f"Version {done.version} of the catalog is in {done.data_files} data files.",
+        version=done.version,
+        data_files=done.data_files,
+        indexes=list(done.indexes),
+    )

@@ -1,0 +1,89 @@
+"""The commands that make one catalog say what another says."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import click
+from lance_namespace import LanceNamespace
+
+from lakeroot.cli.catalogs import opened
+from lakeroot.cli.config import chosen
+from lakeroot.cli.naming import DRY_RUN
+from lakeroot.cli.output import print_rows
+from lakeroot.lake import open_lake
+from lakeroot.model.identifiers import ROOT, parse_dotted, show
+from lakeroot.namespace import sync as syncing
+
+
+def _of_both(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what both commands take."""
+    for option in reversed(
+        (
+            click.argument("target"),
+            click.option("--under", help="Only this namespace or table of the source."),
+            click.option("--into", help="Below this namespace of the target."),
+            click.option(
+                "-T",
+                "--target-property",
+                "given",
+                multiple=True,
+                metavar="KEY=VALUE",
+                help="A property of the target.",
+            ),
+            click.option("--target-profile", "profile", help="A profile with its properties."),
+            DRY_RUN,
+            click.pass_context,
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@click.command()
+@_of_both
+@click.option("--copy-data", is_flag=True, help="Copy tables whose data the target cannot own.")
+def sync(ctx: click.Context, copy_data: bool, **options: Any) -> None:
+    """Make the catalog TARGET say what this one says.
+
+    Tables are entered where they are, so no data moves unless asked. Nothing in TARGET is removed.
+    Run it again to go on after an interruption, or to follow what changed.
+    """
+    _run(ctx, options, copy_data=copy_data)
+
+
+@click.command()
+@_of_both
+def copy(ctx: click.Context, **options: Any) -> None:
+    """Copy namespaces and tables, with all versions and files, into the catalog TARGET.
+
+    What is there already is not copied again. Nothing in TARGET is removed.
+    """
+    _run(ctx, options, copy_data=True)
+
+
+def _run(ctx: click.Context, options: dict[str, Any], *, copy_data: bool) -> None:
+    place, properties = chosen(
+        {"root": options["target"], "profile": options["profile"], "properties": options["given"]},
+        ambient=False,
+    )
+    source = opened(ctx).namespace
+    destination = open_lake(place, **properties).namespace
+    within = parse_dotted(options["under"]) if options["under"] else ROOT
+    below = parse_dotted(options["into"]) if options["into"] else ROOT
+    how: dict[str, Any] = {"under": within, "into": below, "copy_data": copy_data}
+    if options["dry_run"]:
+        print_rows(ctx, ["would", "object", "why"], _planned(source, destination, how))
+        return
+    outcome = syncing.sync(source, destination, **how)
+    rows = [(str(step.kind), show(step.identifier), "done") for step in outcome.done]
+    rows += [(str(step.kind), show(step.identifier), why) for step, why in outcome.failed]
+    print_rows(ctx, ["what", "object", "outcome"], rows)
+    if outcome.failed:
+        ctx.exit(1)
+
+
+def _planned(
+    source: LanceNamespace, target: LanceNamespace, how: dict[str, Any]
+) -> list[Sequence[str]]:
+    steps: Iterator[syncing.Step] = syncing.differences(source, target, **how)
+    return [(str(step.kind), show(step.identifier), step.why) for step in steps]

@@ -1,0 +1,210 @@
+"""Commands on namespaces and on the names of tables."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lakeroot.cli.catalogs import NAMESPACE, TABLE, opened
+from lakeroot.cli.output import print_done, print_rows
+from lakeroot.model.errors import InvalidInputError
+from lakeroot.model.identifiers import parse_dotted
+
+PROPERTY = click.option(
+    "-s", "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a property."
+)
+DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would happen, and do nothing.")
+YES = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+
+
+def agreed(question: str, *, yes: bool) -> None:
+    """Ask before something is destroyed."""
+    if not yes:
+        click.confirm(question, abort=True)
+
+
+def pairs(settings: tuple[str, ...]) -> dict[str, str]:
+    """Read KEY=VALUE settings."""
+    found = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals or not key:
+            raise InvalidInputError(f"{setting!r} is not a property", fix="Write KEY=VALUE")
+        found[key] = value
+    return found
+
+
+@click.group("ns")
+def namespace_group() -> None:
+    """Create, show and drop namespaces."""
+
+
+@namespace_group.command("create")
+@click.argument("namespace")
+@PROPERTY
+@click.option("--exist-ok", is_flag=True, help="It may exist already.")
+@click.pass_context
+def create_namespace(
+    ctx: click.Context,
+    namespace: str,
+    settings: tuple[str, ...],
+    exist_ok: bool,
+) -> None:
+    """Create a namespace."""
+    opened(ctx).create_namespace(namespace, pairs(settings), exist_ok=exist_ok)
+    print_done(ctx, f"Created {namespace}.", created=namespace)
+
+
+@namespace_group.command("show")
+@click.argument("namespace", type=NAMESPACE, required=False)
+@click.pass_context
+def show_namespace(ctx: click.Context, namespace: str | None) -> None:
+    """Show the properties of a namespace."""
+    found = opened(ctx).properties(namespace or "")
+    print_rows(ctx, ["property", "value"], sorted(found.items()))
+
+
+@namespace_group.command("drop")
+@click.argument("namespace", type=NAMESPACE)
+@click.option("--cascade", is_flag=True, help="With every table and namespace in it.")
+@DRY_RUN
+@YES
+@click.pass_context
+def drop_namespace(
+    ctx: click.Context,
+    namespace: str,
+    cascade: bool,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Drop a namespace."""
+    lake = opened(ctx)
+    inside = [name for name in lake.tables() if name.startswith(f"{namespace}.")]
+    if dry_run:
+        print_rows(ctx, ["would drop"], [(name,) for name in [*inside, namespace]])
+        return
+    if cascade and inside:
+        agreed(f"Drop {namespace} with {len(inside)} tables and their data?", yes=yes)
+    lake.namespace.drop_namespace(
+        {
+            "id": list(parse_dotted(namespace)),
+            "behavior": "Cascade" if cascade else "Restrict",
+        }
+    )
+    print_done(ctx, f"Dropped {namespace}.", dropped=[*inside, namespace] if cascade else namespace)
+
+
+@click.group("table")
+def table_group() -> None:
+    """Create, name, rename and drop tables."""
+
+
+@table_group.command("create")
+@click.argument("table")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--mode", type=click.Choice(["create", "exist_ok", "overwrite"]), default="create")
+@click.pass_context
+def create_table(ctx: click.Context, table: str, file: Path, mode: str) -> None:
+    """Create a table from a Parquet, CSV, JSON lines or Arrow file."""
+    created = opened(ctx).create_table(table, read_rows(file), mode=mode)
+    rows = created.count()
+    print_done(ctx, f"Created {created.name} with {rows} rows.", table=created.name, rows=rows)
+
+
+@table_group.command("declare")
+@click.argument("table")
+@PROPERTY
+@click.pass_context
+def declare_table(ctx: click.Context, table: str, settings: tuple[str, ...]) -> None:
+    """Reserve a name and a location for a table."""
+    declared = opened(ctx).namespace.declare_table(
+        {"id": list(parse_dotted(table)), "properties": pairs(settings)}
+    )
+    print_done(ctx, f"Declared {table} at {declared.location}.", location=declared.location)
+
+
+@table_group.command("register")
+@click.argument("table")
+@click.argument("location")
+@PROPERTY
+@click.pass_context
+def register_table(
+    ctx: click.Context, table: str, location: str, settings: tuple[str, ...]
+) -> None:
+    """Give a name to a Lance table that is already there."""
+    done = opened(ctx).namespace.register_table(
+        {"id": list(parse_dotted(table)), "location": location, "properties": pairs(settings)}
+    )
+    print_done(ctx, f"Registered {table}.", location=done.location)
+
+
+@table_group.command("deregister")
+@click.argument("table", type=TABLE)
+@YES
+@click.pass_context
+def deregister_table(ctx: click.Context, table: str, yes: bool) -> None:
+    """Take a table's name away and leave its data."""
+    agreed(f"Deregister {table}? Its data stays.", yes=yes)
+    done = opened(ctx).namespace.deregister_table({"id": list(parse_dotted(table))})
+    print_done(
+        ctx, f"Deregistered {table}; its data is at {done.location}.", location=done.location
+    )
+
+
+@table_group.command("drop")
+@click.argument("tables", type=TABLE, nargs=-1, required=True)
+@DRY_RUN
+@YES
+@click.pass_context
+def drop_table(
+    ctx: click.Context,
+    tables: tuple[str, ...],
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Drop tables and their data."""
+    lake = opened(ctx)
+    found = [lake[name] for name in tables]
+    if dry_run:
+        print_rows(ctx, ["would drop"], [(one.name,) for one in found])
+        return
+    agreed(f"Drop {', '.join(tables)} and all data?", yes=yes)
+    for one in found:
+        lake.drop_table(one.name)
+    print_done(ctx, f"Dropped {', '.join(tables)}.", dropped=list(tables))
+
+
+@table_group.command("rename")
+@click.argument("table", type=TABLE)
+@click.argument("new_name")
+@click.pass_context
+def rename_table(ctx: click.Context, table: str, new_name: str) -> None:
+    """Give a table another name, in any namespace; its data does not move."""
+    opened(ctx).rename_table(table, new_name)
+    print_done(ctx, f"Renamed {table} to {new_name}.", table=new_name)
+
+
+def read_rows(file: Path) -> Any:
+    """Read a file of rows by its ending."""
+    match file.suffix.lower():
+        case ".parquet" | ".pq":
+            import pyarrow.parquet as pq
+
+            return pq.read_table(file)
+        case ".csv":
+            from pyarrow import csv
+
+            return csv.read_csv(file)
+        case ".json" | ".jsonl" | ".ndjson":
+            from pyarrow import json
+
+            return json.read_json(file)
+        case ".arrow" | ".feather" | ".ipc":
+            from pyarrow import feather
+
+            return feather.read_table(file)
+        case _:
+            raise InvalidInputError(
+                f"{file.name} is of no kind that can be read",
+                fix="Give a .parquet, .csv, .jsonl or .arrow file",
+            )

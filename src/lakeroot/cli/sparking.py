@@ -1,0 +1,161 @@
+"""Commands that run on Spark."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lakeroot.cli.catalogs import TABLE, opened
+from lakeroot.cli.config import chosen
+from lakeroot.cli.output import print_done, print_rows
+
+
+@contextmanager
+def spark_session(name: str) -> Iterator[Any]:
+    """Open a quiet local session, and stop it."""
+    from lakeroot import spark as pipeline
+
+    click.echo("Starting Spark …", err=True)
+    session = pipeline.session(f"lakeroot {name}", config={"spark.log.level": "ERROR"})
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def catalog_options(ctx: click.Context) -> dict[str, Any]:
+    """Say which catalog a job means, as the jobs take it."""
+    root, properties = chosen(ctx.find_root().obj or {})
+    return {"root": root, **{f"property.{key}": value for key, value in properties.items()}}
+
+
+@click.command()
+@click.argument("statement")
+@click.option("-n", "--rows", default=100, show_default=True, help="How many rows to show.")
+@click.option("--name", default="lake", show_default=True, help="What SQL calls the catalog.")
+@click.pass_context
+def sql(ctx: click.Context, statement: str, rows: int, name: str) -> None:
+    """Run a SQL statement over the catalog with Spark: SELECT … FROM lake.air.flights."""
+    from lakeroot import spark as pipeline
+
+    opened(ctx)  # A wrong address is said before Spark takes its time to start.
+    root, properties = chosen(ctx.find_root().obj or {})
+    with spark_session("sql") as session:
+        pipeline.use_catalog(session, name, root=root, properties=properties)
+        frame = pipeline.sql(session, statement)
+        found = [tuple(row) for row in frame.limit(rows).collect()]
+        print_rows(ctx, frame.columns, found)
+
+
+@click.command()
+@click.argument("pipeline", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--run-id", help="Names the run; one that was published before does nothing.")
+@click.option("--plan", "plan_only", is_flag=True, help="Say what would happen, and do nothing.")
+@click.pass_context
+def run(ctx: click.Context, pipeline: Path, run_id: str | None, plan_only: bool) -> None:
+    """Run the pipeline of a YAML file: all its tables are published in one commit, or none."""
+    from lakeroot.spark import pipelines
+
+    definition = pipelines.load(pipeline)
+    if plan_only:
+        for line in pipelines.plan(definition):
+            click.echo(line)
+        return
+    with spark_session(definition.name) as session:
+        done = pipelines.run(session, definition, run_id=run_id)
+    if done.already_done:
+        print_done(ctx, f"The run {done.run_id} was published before.", **_facts(done))
+        return
+    rows = [(one.table, one.version, one.rows) for one in done.tables]
+    print_rows(ctx, ["table", "version", "rows"], rows)
+
+
+@click.group("job")
+def job_group() -> None:
+    """Run a job on Spark: ingest, merge, delete, compact."""
+
+
+@job_group.command("ingest")
+@click.argument("table")
+@click.argument("source")
+@click.option("-f", "--format", "kind", default="parquet", show_default=True, help="Spark's word.")
+@click.option("--mode", default="append", show_default=True, help="append, overwrite or create.")
+@click.option("--job-id", help="Run again under the same id, the job does nothing.")
+@click.option("-R", "--reader", multiple=True, metavar="KEY=VALUE", help="Option of the reader.")
+@click.pass_context
+def ingest(
+    ctx: click.Context,
+    table: str,
+    source: str,
+    kind: str,
+    mode: str,
+    job_id: str | None,
+    reader: tuple[str, ...],
+) -> None:
+    """Load files into a table."""
+    from lakeroot import spark as pipeline
+    from lakeroot.cli.naming import pairs
+
+    more = {"job_id": job_id} if job_id else {}
+    with spark_session("ingest") as session:
+        done = pipeline.ingest(
+            session,
+            source,
+            table,
+            format=kind,
+            reader=pairs(reader),
+            mode=mode,
+            **more,
+            **catalog_options(ctx),
+        )
+    print_done(ctx, f"{table} is at version {done.version}.", **_facts(done))
+
+
+@job_group.command("merge")
+@click.argument("table", type=TABLE)
+@click.argument("source")
+@click.option("--on", "keys", multiple=True, required=True, help="A key column; may repeat.")
+@click.option("-f", "--format", "kind", default="parquet", show_default=True, help="Spark's word.")
+@click.pass_context
+def merge(ctx: click.Context, table: str, source: str, keys: tuple[str, ...], kind: str) -> None:
+    """Update the rows whose keys match, insert the others."""
+    from lakeroot import spark as pipeline
+    from lakeroot.spark.moving import source_frame
+
+    with spark_session("merge") as session:
+        frame = source_frame(session, source, format=kind)
+        done = pipeline.merge(frame, table, on=list(keys), **catalog_options(ctx))
+    print_done(ctx, f"{table} is at version {done.version}.", **_facts(done))
+
+
+@job_group.command("delete")
+@click.argument("table", type=TABLE)
+@click.argument("predicate")
+@click.pass_context
+def delete(ctx: click.Context, table: str, predicate: str) -> None:
+    """Delete the rows a predicate keeps."""
+    from lakeroot import spark as pipeline
+
+    with spark_session("delete") as session:
+        done = pipeline.delete(session, table, where=predicate, **catalog_options(ctx))
+    print_done(ctx, f"{table} is at version {done.version}.", **_facts(done))
+
+
+@job_group.command("compact")
+@click.argument("table", type=TABLE)
+@click.pass_context
+def compact(ctx: click.Context, table: str) -> None:
+    """Fold small fragments of a table into large ones."""
+    from lakeroot import spark as pipeline
+
+    with spark_session("compact") as session:
+        done = pipeline.compact(session, table, **catalog_options(ctx))
+    print_done(ctx, f"{table} is at version {done.version}.", **_facts(done))
+
+
+def _facts(result: Any) -> dict[str, Any]:
+    # Not the table: its catalog's properties may hold credentials.
+    return {key: value for key, value in asdict(result).items() if key != "table"}

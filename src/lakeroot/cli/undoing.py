@@ -1,0 +1,46 @@
+"""Commands that take things back."""
+
+import click
+
+from lakeroot.cli.catalogs import opened
+from lakeroot.cli.naming import DRY_RUN, YES, agreed
+from lakeroot.cli.output import print_done, print_rows
+from lakeroot.lake.moments import show_time
+from lakeroot.model.errors import UnsupportedOperationError
+from lakeroot.model.identifiers import show
+
+
+@click.command()
+@click.argument("commit", type=int)
+@DRY_RUN
+@YES
+@click.pass_context
+def undo(ctx: click.Context, commit: int, dry_run: bool, yes: bool) -> None:
+    """Take COMMIT, a version of the catalog, back by a commit of its own."""
+    lake = opened(ctx)
+    planned = lake.undo(commit, dry_run=True)
+    if dry_run:
+        print_rows(ctx, ["would"], [(line,) for line in planned])
+        return
+    agreed(f"To undo {commit}: {'; '.join(planned)}. Do it?", yes=yes)
+    done = lake.undo(commit)
+    print_done(ctx, f"Version {commit} is undone: {'; '.join(done)}.", undone=commit)
+
+
+@click.command()
+@click.argument("table", required=False)
+@click.pass_context
+def undrop(ctx: click.Context, table: str | None) -> None:
+    """Give TABLE its name back; without one, list the tables that can have theirs back."""
+    lake = opened(ctx)
+    if table is not None:
+        lake.undrop(table)
+        print_done(ctx, f"{table} is back.", undropped=table)
+        return
+    if not hasattr(lake.namespace, "trash"):
+        raise UnsupportedOperationError("Only a directory catalog remembers the names it lost")
+    rows = [
+        (show(one.table.identifier), one.table.location, one.commit, show_time(one.timestamp_ms))
+        for one in lake.namespace.trash()
+    ]
+    print_rows(ctx, ["table", "location", "lost in", "time (UTC)"], rows)

@@ -1,0 +1,48 @@
+"""Opening a catalog by its address."""
+
+from typing import Any, Final
+
+import lance_namespace
+
+from lakeroot.lake.lake import Lake
+from lakeroot.model.errors import InvalidInputError
+from lakeroot.objects import open_root, parse_root
+
+_KINDS: Final = {
+    "iceberg+http": "lakeroot.IcebergNamespace",
+    "iceberg+https": "lakeroot.IcebergNamespace",
+}
+
+
+def open_lake(where: str, **properties: str) -> Lake:
+    """Open a catalog: a directory or a bucket, a metastore, an Iceberg REST catalog, Lance REST.
+
+    A path or bucket that holds a DeltaCAT catalog is opened as one; ``http://`` is Lance REST;
+    ``iceberg+http://`` is an Iceberg REST catalog. Further properties are the catalog's own.
+    """
+    impl, given = _implementation(str(where), properties)
+    try:
+        namespace = lance_namespace.connect(impl, given)
+    except ValueError as error:
+        cause = error.__context__ if error.__context__ is not None else error
+        raise cause from None
+    return Lake(namespace, str(where))
+
+
+def _implementation(where: str, properties: dict[str, str]) -> tuple[str, dict[str, Any]]:
+    scheme = where.partition("://")[0].lower() if "://" in where else ""
+    if scheme in ("http", "https"):
+        return "rest", {"uri": where, **properties}
+    if scheme in _KINDS:
+        return _KINDS[scheme], {"endpoint": where.partition("+")[2], **properties}
+    if not where:
+        raise InvalidInputError("A catalog needs an address", fix="Give a directory or a URL")
+    storage = {
+        key.removeprefix("storage."): value
+        for key, value in properties.items()
+        if key.startswith("storage.")
+    }
+    objects = open_root(parse_root(where, storage))
+    is_metastore = objects.has_any("txn") and not objects.has_any("__manifest")
+    impl = "lakeroot.DeltaCatNamespace" if is_metastore else "lakeroot.DirectoryNamespace"
+    return impl, {"root": where, **properties}

@@ -1,0 +1,177 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakeroot.cli.app import _COMMANDS, LazyGroup, lakeroot, main
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    root = str(tmp_path / "lake")
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        code = 0
+        try:
+            main(["-r", root, *arguments])
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return call
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> str:
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"n": [1, 2, 3], "word": ["a", "b", "c"]}), path)
+    return str(path)
+
+
+@pytest.fixture
+def filled(run: Run, rows: str) -> Run:
+    assert run("ns", "create", "air", "-s", "owner=ada")[0] == 0
+    assert run("table", "create", "air.words", rows)[0] == 0
+    return run
+
+
+def answer(run: Run, *arguments: str) -> list[dict[str, object]]:
+    code, out, err = run("-o", "json", *arguments)
+    assert code == 0, err
+    found: list[dict[str, object]] = json.loads(out)
+    return found
+
+
+def test_an_empty_catalog_lists_nothing_and_makes_nothing(run: Run, tmp_path: Path) -> None:
+    assert answer(run, "ls") == []
+    assert not (tmp_path / "lake").exists()
+
+
+def test_names_are_listed(filled: Run) -> None:
+    assert answer(filled, "ls") == [{"kind": "namespace", "name": "air"}]
+    assert answer(filled, "ls", "air") == [{"kind": "table", "name": "air.words"}]
+    assert answer(filled, "ls", "-a") == [{"kind": "table", "name": "air.words"}]
+    assert answer(filled, "ns", "show", "air") == [{"property": "owner", "value": "ada"}]
+
+
+def test_rows_are_shown_and_counted(filled: Run) -> None:
+    assert answer(filled, "head", "air.words", "-n", "1", "-c", "word") == [{"word": "a"}]
+    assert filled("count", "air.words", "-w", "n > 1")[1].strip() == "2"
+    assert [one["column"] for one in answer(filled, "schema", "air.words")] == ["n", "word"]
+    assert {"what": "rows", "value": 3} in answer(filled, "show", "air.words")
+
+
+def test_csv_is_for_scripts(filled: Run) -> None:
+    assert filled("-o", "csv", "head", "air.words")[1] == "n,word\n1,a\n2,b\n3,c\n"
+
+
+def test_a_table_is_renamed_and_dropped(filled: Run) -> None:
+    assert filled("table", "rename", "air.words", "moved")[0] == 0
+    assert answer(filled, "table", "drop", "moved", "--dry-run") == [{"would drop": "moved"}]
+    assert answer(filled, "ls", "-a") == [{"kind": "table", "name": "moved"}]
+    assert filled("table", "drop", "moved", "--yes")[0] == 0
+    assert answer(filled, "ls", "-a") == []
+
+
+def test_versions_are_listed_tagged_and_restored(filled: Run) -> None:
+    assert filled("tag", "create", "air.words", "first")[0] == 0
+    assert answer(filled, "tag", "list", "air.words") == [{"tag": "first", "version": 1}]
+    assert filled("version", "restore", "air.words", "1")[0] == 0
+    assert [one["version"] for one in answer(filled, "version", "list", "air.words")] == [2, 1]
+
+
+def test_an_index_is_built_listed_and_dropped(filled: Run) -> None:
+    assert filled("index", "create", "air.words", "n", "BTREE", "--name", "by_n")[0] == 0
+    assert [one["index"] for one in answer(filled, "index", "list", "air.words")] == ["by_n"]
+    assert filled("index", "drop", "air.words", "by_n", "--yes")[0] == 0
+    assert answer(filled, "index", "list", "air.words") == []
+
+
+def test_the_past_is_read_with_as_of(filled: Run) -> None:
+    newest = answer(filled, "history")[0]["version"]
+    filled("table", "drop", "air.words", "--yes")
+
+    assert answer(filled, "--as-of", str(newest), "ls", "-a")[0]["name"] == "air.words"
+    assert {one["what"] for one in answer(filled, "diff", str(newest))} == {"removed"}
+
+
+def test_a_v1_directory_is_migrated(run: Run, tmp_path: Path) -> None:
+    import lance
+
+    lance.write_dataset(pa.table({"x": [1]}), str(tmp_path / "lake" / "old.lance"))
+
+    assert answer(run, "migrate", "--dry-run") == [{"what": "would migrate", "table": "old"}]
+    assert answer(run, "migrate") == [{"what": "migrated", "table": "old"}]
+    assert answer(run, "migrate") == []
+
+
+def test_one_catalog_is_made_to_say_what_another_says(filled: Run, tmp_path: Path) -> None:
+    target = str(tmp_path / "copy")
+
+    planned = answer(filled, "sync", target, "--copy-data", "--dry-run")
+    assert [one["would"] for one in planned] == ["create namespace", "copy table"]
+    assert {one["outcome"] for one in answer(filled, "sync", target, "--copy-data")} == {"done"}
+    assert answer(filled, "sync", target, "--copy-data") == []
+
+
+def test_a_table_is_copied_into_another_catalog(filled: Run, tmp_path: Path) -> None:
+    target = str(tmp_path / "copy")
+
+    what = answer(filled, "copy", target, "--under", "air.words", "--into", "words")
+    assert [(one["what"], one["object"]) for one in what] == [
+        ("create namespace", "words"),
+        ("copy table", "words.words"),
+    ]
+    assert answer(filled, "copy", target, "--under", "air.words", "--into", "words") == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["count", "air.word"], 3, "Did you mean air.words?"),
+        (["ls", "nowhere"], 3, "There is no namespace nowhere"),
+        (["ns", "create", "air"], 4, "already"),
+        (["ns", "drop", "air"], 4, "not empty"),
+        (["ns", "create", "a$b"], 2, "not allowed"),
+        (["head", "air.words", "-w", "nonsense ("], 2, ""),
+        (["--as-of", "yesterday", "ls"], 2, "is not a moment"),
+        (["lss"], 2, "Did you mean `ls`?"),
+        (["-P", "rooot=x", "ls"], 2, "There is no property `rooot`"),
+        (["-p", "nobody", "ls"], 2, "There is no profile"),
+    ],
+)
+def test_an_error_says_what_to_do_and_has_an_exit_code(
+    filled: Run, arguments: list[str], code: int, words: str
+) -> None:
+    found, _, err = filled(*arguments)
+
+    assert found == code, err
+    assert words in err
+    assert "Traceback" not in err
+
+
+def test_a_profile_names_a_catalog(
+    filled: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text(f'[profiles.dev]\nroot = "{tmp_path / "lake"}"\nauthor = "ada"\n')
+    monkeypatch.setenv("LAKEROOT_CONFIG", str(config))
+
+    main(["-p", "dev", "-o", "json", "ls", "-a"])
+
+    assert json.loads(capsys.readouterr().out)[0]["name"] == "air.words"
+
+
+@pytest.mark.parametrize("name", sorted(_COMMANDS))
+def test_every_command_explains_itself(name: str) -> None:
+    assert isinstance(lakeroot, LazyGroup)
+    command = lakeroot.commands.get(name) or lakeroot.get_command(None, name)  # type: ignore[arg-type]
+
+    assert command is not None
+    assert command.help
