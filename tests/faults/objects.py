@@ -2,6 +2,7 @@
 
 import itertools
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
@@ -114,11 +115,14 @@ class LosesReplies:
     def __init__(self, objects: Objects, at: int) -> None:
         self._objects = objects
         self._at = at
+        self._lock = threading.Lock()
         self.writes = 0
 
     def _lose(self) -> None:
-        self.writes += 1
-        if self.writes == self._at:
+        with self._lock:
+            self.writes += 1
+            is_lost = self.writes == self._at
+        if is_lost:
             raise ServiceUnavailableError("The storage does not answer")
 
     def put(self, path: str, data: bytes) -> None:
@@ -128,6 +132,30 @@ class LosesReplies:
     def put_if_absent(self, path: str, data: bytes) -> bool:
         done = self._objects.put_if_absent(path, data)
         self._lose()
+        return done
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._objects, name)
+
+
+class FailsEarly:
+    """Objects that refuse data files at once, while markers are still on their way."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self._failed = threading.Event()
+        self.arrived = threading.Semaphore(0)
+
+    def put(self, path: str, data: bytes) -> None:
+        self._failed.set()
+        raise ServiceUnavailableError("The storage does not answer")
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        self._failed.wait()
+        # Whoever does not wait for the markers is long done with taking them back by now.
+        time.sleep(0.02)
+        done = self._objects.put_if_absent(path, data)
+        self.arrived.release()
         return done
 
     def __getattr__(self, name: str) -> object:

@@ -21,7 +21,7 @@ from lakeroot.model.identifiers import Identifier
 from lakeroot.model.records import Namespace, Table
 from lakeroot.objects import Objects, RemoteObjects, Root
 from lakeroot.storage.lance_dir import DirectorySettings, LanceDirStore
-from tests.faults.objects import Crash, Fragile, LosesReplies, When
+from tests.faults.objects import Crash, FailsEarly, Fragile, LosesReplies, When
 
 ROOT = Root("memory://faults", is_local=False)
 MODES = {
@@ -177,6 +177,18 @@ def test_a_lost_reply_is_recognised(mode: str, verb: str) -> None:
         assert seen(catalog_on(disk, mode)) == after
         if flaky.writes < n:
             return
+
+
+def test_markers_on_their_way_are_taken_back_too() -> None:
+    disk = furnished("compat")
+    before = {found.path for found in disk.list("")}
+    flaky = FailsEarly(disk)
+    client = catalog_on(flaky, "compat")  # type: ignore[arg-type]  # the rest by __getattr__
+    with pytest.raises(ServiceUnavailableError):
+        client.declare_tables([((f"m{n}",), {}) for n in range(40)])
+    for _ in range(40):
+        assert flaky.arrived.acquire(timeout=60)
+    assert {found.path for found in disk.list("")} == before
 
 
 def test_the_same_client_goes_on_after_a_fault() -> None:

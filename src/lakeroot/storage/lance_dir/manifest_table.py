@@ -9,7 +9,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import Final
 from uuid import uuid4
@@ -264,11 +264,23 @@ class ManifestTable:
         plan: "_Plan",
         alongside: Sequence[Callable[[], None]],
     ) -> "_Step":
-        parallel = self._pool
-        others = [] if parallel is None else [parallel.submit(effect) for effect in alongside]
-        if parallel is None:
-            for effect in alongside:
+        others: list[Future[None]] = []
+        for effect in alongside:
+            if self._pool is None:
                 effect()
+            else:
+                others.append(self._pool.submit(effect))
+        try:
+            fragments, written = self._write_files(before, plan)
+        finally:
+            # Also after a failure: what they did is about to be taken back.
+            wait(others)
+        for other in others:
+            other.result()
+        return _Step(_successor(before, draft, fragments), plan, written)
+
+    def _write_files(self, before: VersionFile, plan: "_Plan") -> tuple[list[Fragment], list[str]]:
+        """Write the data and deletion files of a plan; give its fragments and what was written."""
         written: list[str] = []
         fragments = []
         for fragment in plan.kept:
@@ -282,9 +294,7 @@ class ManifestTable:
             added = replace(self.files.write(plan.rows), id=before.max_fragment_id + 1)
             written.append(f"{versions.TABLE}/data/{added.path}")
             fragments.append(added)
-        for other in others:
-            other.result()
-        return _Step(_successor(before, draft, fragments), plan, written)
+        return fragments, written
 
     def _install(self, step: "_Step") -> None:
         """Bring the rows in memory to the version that was just committed."""
