@@ -3,7 +3,7 @@
 import pytest
 
 from tests.conformance.conftest import problem_with
-from tests.conformance.matrix import cannots, matrix
+from tests.conformance.matrix import KINDS, cannots, in_readme, matrix, stores_of, summary
 from tests.conformance.stores import STORES
 
 
@@ -34,3 +34,13 @@ def test_the_matrix_has_a_column_for_every_store() -> None:
     head = matrix().partition("\n")[0]
     assert [store for store in STORES if f"| {store} |" not in head + " |"] == []
     assert "never" in matrix()
+
+
+def test_every_store_is_of_one_kind_of_the_readme() -> None:
+    of_a_kind = [store for kind in KINDS for store in stores_of(kind)]
+
+    assert sorted([*of_a_kind, "memory"]) == sorted(STORES)
+
+
+def test_the_matrix_of_the_readme_is_what_the_marks_say() -> None:
+    assert in_readme() == summary(), "run `python -m tests.conformance.matrix --readme`"
