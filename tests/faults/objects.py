@@ -105,6 +105,11 @@ class Fragile:
         self._objects.delete(wanted[: len(wanted) // 2] if self.tore else wanted)
         _die(last)
 
+    def prune_directory(self, prefix: str) -> None:
+        last = self._is_last()
+        self._objects.prune_directory(prefix)
+        _die(last)
+
     def delete_directory(self, prefix: str) -> None:
         self.delete(sorted(found.path for found in self._objects.list(prefix)))
 

@@ -87,6 +87,9 @@ class CountingObjects:
         self._count("list")
         self._objects.delete_directory(prefix)
 
+    def prune_directory(self, prefix: str) -> None:
+        self._objects.prune_directory(prefix)
+
 
 def rows(objects: int) -> Iterator[Row]:
     yield Row("space", NAMESPACE, None, None)

@@ -67,6 +67,9 @@ class MemoryObjects:
         for path in paths:
             self.held.pop(path, None)
 
+    def prune_directory(self, prefix: str) -> None:
+        """There are no directories."""
+
     def delete_directory(self, prefix: str) -> None:
         self.delete([info.path for info in self.list(prefix)])
 

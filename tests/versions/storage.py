@@ -56,6 +56,9 @@ class MortalDisk(LocalObjects):
     def delete_directory(self, prefix: str) -> None:
         self._call(super().delete_directory, prefix)
 
+    def prune_directory(self, prefix: str) -> None:
+        self._call(super().prune_directory, prefix)
+
 
 def opened_on(root: str, *, manages: bool = True) -> tuple[LakerootNamespace, MortalDisk]:
     disk = MortalDisk(root)

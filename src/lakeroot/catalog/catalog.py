@@ -20,6 +20,7 @@ from lakeroot.model.commits import (
     RegisterTable,
     RenameTable,
     Requirement,
+    Unchanged,
 )
 from lakeroot.model.errors import (
     AlreadyExistsError,
@@ -32,7 +33,7 @@ from lakeroot.model.errors import (
 from lakeroot.model.identifiers import ROOT, Identifier, show, validate_new
 from lakeroot.model.records import Namespace, Table
 from lakeroot.model.rules import require_namespace, require_table
-from lakeroot.storage.contract import HistoryEntry, Store, View
+from lakeroot.storage.contract import MARKER, HistoryEntry, Store, View
 from lakeroot.storage.overlay import Overlay
 from lakeroot.tables.options import CreateMode
 
@@ -194,6 +195,25 @@ class Catalog:
         found = self.table(identifier)
         self.commit(DeregisterTable(identifier))
         return found
+
+    def withdraw_table(self, declared: Table) -> None:
+        """Take back a declaration of ours whose first rows could not be written.
+
+        Others may have found the table and be writing to it: nothing but markers is deleted, and
+        a table with files of any kind stays declared, to be created by whoever comes next.
+        """
+        identifier = declared.identifier
+        files = self.store.files(declared)
+        if not all(one.path.startswith(MARKER) for one in files.list("")):
+            return
+        found = self.table(identifier)
+        if found.location != declared.location:
+            return
+        self.commit(DeregisterTable(identifier), requires=[Unchanged(identifier, found)])
+        files.delete([one.path for one in files.list("") if one.path.startswith(MARKER)])
+        files.prune_directory("")
+        if self.store.has_data(declared):
+            self.register_table(identifier, declared.location, declared.properties)
 
     def drop_table(self, identifier: Identifier) -> Table | None:
         """Take the name away and delete the data."""

@@ -1,5 +1,6 @@
 """Operations on tables as the catalog knows them: names, locations, properties."""
 
+import contextlib
 from dataclasses import replace
 
 from lance_namespace import (
@@ -67,8 +68,10 @@ class TableNameOperations(TableAccess):
         except TableAlreadyExistsError as error:
             raise TableAlreadyExistsError(f"There is already a table {show(identifier)}") from error
         except LakerootError:
-            if is_new and not self.catalog.store.has_data(table):
-                self.catalog.drop_table(identifier)
+            if is_new:
+                # If this fails too, the table stays declared, and can be created as such.
+                with contextlib.suppress(LakerootError):
+                    self.catalog.withdraw_table(table)
             raise
         if not is_new and not keeps:
             table = self._with_properties(table, request, mode)

@@ -63,5 +63,9 @@ class Below:
         """Delete every object below a directory, and the directory itself where there is one."""
         self._objects.delete_directory(self._prefix + prefix)
 
+    def prune_directory(self, prefix: str) -> None:
+        """Remove a directory without a single object, where a storage has such a thing."""
+        self._objects.prune_directory(self._prefix + prefix)
+
     def _shown(self, found: ObjectInfo) -> ObjectInfo:
         return replace(found, path=found.path.removeprefix(self._prefix))

@@ -78,6 +78,10 @@ class Objects(Protocol):
         """Delete every object below a directory, and the directory itself where there is one."""
         ...
 
+    def prune_directory(self, prefix: str) -> None:
+        """Remove a directory without a single object, where a storage has such a thing."""
+        ...
+
 
 class Streams(Objects, Protocol):
     """Objects that may be larger than memory: read and written piece by piece."""

@@ -188,6 +188,13 @@ class LocalObjects:
                 with contextlib.suppress(FileNotFoundError):
                     shutil.rmtree(target)
 
+    def prune_directory(self, prefix: str) -> None:
+        """Remove a directory without a single object, where a storage has such a thing."""
+        target = self.local_path(prefix.rstrip("/"))
+        for directory, _, _ in os.walk(target, topdown=False):
+            with contextlib.suppress(OSError):  # It is not empty, or somebody else was quicker.
+                os.rmdir(directory)  # noqa: PTH106
+
     def _write_beside(self, target: str, chunks: Iterable[bytes]) -> str:
         # Names that end in '#' and digits are unfinished for every client built on Rust's
         # object_store too, so a file left by a crash is never mistaken for an object.

@@ -140,6 +140,9 @@ class RemoteObjects:
         """Delete every object below a directory."""
         self.delete([found.path for found in self.list(prefix)])
 
+    def prune_directory(self, prefix: str) -> None:
+        """Do nothing: a bucket has no directories."""
+
 
 def _checked(path: str) -> str:
     if path.startswith("/") or "\0" in path or ".." in path.split("/"):

@@ -8,12 +8,15 @@ moment leaves the commit either whole or undone.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from lakeroot.model.commits import Commit, Committed
 from lakeroot.model.identifiers import Identifier
 from lakeroot.model.records import Record, Table, TableVersion
 from lakeroot.objects import Objects, Root
+
+MARKER: Final = ".lance-"
+"""What the names of files begin with that speak of a table's directory and are no part of it."""
 
 
 class View(Protocol):

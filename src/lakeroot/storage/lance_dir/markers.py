@@ -88,8 +88,7 @@ class Markers:
         for location in self._reserved:
             if view.owner_of(location) is None:
                 self._objects.delete([f"{location}/{placement.RESERVED}"])
-                if not self._objects.has_any(location):
-                    self._objects.delete_directory(location)
+                self._objects.prune_directory(location)
         for identifier in self._hidden:
             table = self._losing[identifier]
             if view.get(identifier) == table:
