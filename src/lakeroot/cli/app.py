@@ -7,36 +7,85 @@ from typing import Any, Final
 import click
 
 from lakeroot import __version__
+from lakeroot.cli.config import wants_colour
 from lakeroot.cli.failing import EXIT_BAD_INPUT, report
 
 _COMMANDS: Final = {
-    "config": "lakeroot.cli.config:config_group",
-    "copy": "lakeroot.cli.copying:copy",
-    "count": "lakeroot.cli.looking:count",
-    "demo": "lakeroot.cli.demo:demo",
-    "diff": "lakeroot.cli.looking:diff",
-    "fsck": "lakeroot.cli.caring:fsck",
-    "gc": "lakeroot.cli.caring:gc",
-    "head": "lakeroot.cli.looking:head",
-    "history": "lakeroot.cli.looking:history",
-    "index": "lakeroot.cli.inside:index_group",
-    "job": "lakeroot.cli.sparking:job_group",
-    "ls": "lakeroot.cli.looking:ls",
-    "migrate": "lakeroot.cli.caring:migrate",
-    "ns": "lakeroot.cli.naming:namespace_group",
-    "optimize": "lakeroot.cli.caring:optimize",
-    "run": "lakeroot.cli.sparking:run",
-    "schema": "lakeroot.cli.looking:schema",
-    "search": "lakeroot.cli.looking:search",
-    "serve": "lakeroot.cli.serving:serve",
-    "show": "lakeroot.cli.looking:show_table",
-    "sql": "lakeroot.cli.sparking:sql",
-    "sync": "lakeroot.cli.copying:sync",
-    "table": "lakeroot.cli.naming:table_group",
-    "tag": "lakeroot.cli.inside:tag_group",
-    "undo": "lakeroot.cli.undoing:undo",
-    "undrop": "lakeroot.cli.undoing:undrop",
-    "version": "lakeroot.cli.inside:version_group",
+    "config": ("lakeroot.cli.config:config_group", "Show which catalogs are configured."),
+    "copy": (
+        "lakeroot.cli.copying:copy",
+        "Copy namespaces and tables, with all versions and files, into the catalog TARGET.",
+    ),
+    "count": ("lakeroot.cli.looking:count", "Count the rows of a table."),
+    "demo": ("lakeroot.cli.demo:demo", "Build a catalog of the flights of New York with Spark."),
+    "diff": (
+        "lakeroot.cli.looking:diff",
+        "Tell what differs between two moments, or between one and now.",
+    ),
+    "fsck": (
+        "lakeroot.cli.caring:fsck",
+        "Find what is wrong with a catalog and its tables; repair what is safe to repair.",
+    ),
+    "gc": (
+        "lakeroot.cli.caring:gc",
+        "Delete what nothing in the catalog can reach: leftovers, orphans, files of the far past.",
+    ),
+    "head": ("lakeroot.cli.looking:head", "Show the first rows of a table."),
+    "history": (
+        "lakeroot.cli.looking:history",
+        "Tell what each commit of the catalog changed, the newest first.",
+    ),
+    "index": ("lakeroot.cli.inside:index_group", "Build, list and drop indexes of a table."),
+    "job": (
+        "lakeroot.cli.sparking:job_group",
+        "Run a job on Spark: ingest, merge, delete, compact.",
+    ),
+    "ls": (
+        "lakeroot.cli.looking:ls",
+        "List the namespaces and tables of a namespace, or of the root.",
+    ),
+    "migrate": (
+        "lakeroot.cli.caring:migrate",
+        "Give every V1 table a row of the manifest, all in one commit; nothing moves.",
+    ),
+    "ns": ("lakeroot.cli.naming:namespace_group", "Create, show and drop namespaces."),
+    "optimize": (
+        "lakeroot.cli.caring:optimize",
+        "Fold the manifest into one data file and index it, for clients that scan it.",
+    ),
+    "run": (
+        "lakeroot.cli.sparking:run",
+        "Run the pipeline of a YAML file: all its tables are published in one commit, or none.",
+    ),
+    "schema": ("lakeroot.cli.looking:schema", "Show the columns of a table."),
+    "search": (
+        "lakeroot.cli.looking:search",
+        "Find rows by text, or by a vector written as JSON: '[0.1, 0.2]'.",
+    ),
+    "serve": (
+        "lakeroot.cli.serving:serve",
+        "Serve the catalog as Lance REST, as Iceberg REST, and to people in a console.",
+    ),
+    "show": ("lakeroot.cli.looking:show_table", "Show what is known of a table."),
+    "sql": (
+        "lakeroot.cli.sparking:sql",
+        "Run a SQL statement over the catalog with Spark: SELECT … FROM lake.air.flights.",
+    ),
+    "sync": ("lakeroot.cli.copying:sync", "Make the catalog TARGET say what this one says."),
+    "table": ("lakeroot.cli.naming:table_group", "Create, name, rename and drop tables."),
+    "tag": ("lakeroot.cli.inside:tag_group", "Name versions of a table."),
+    "undo": (
+        "lakeroot.cli.undoing:undo",
+        "Take COMMIT, a version of the catalog, back by a commit of its own.",
+    ),
+    "undrop": (
+        "lakeroot.cli.undoing:undrop",
+        "Give TABLE its name back; without one, list the tables that can have theirs back.",
+    ),
+    "version": (
+        "lakeroot.cli.inside:version_group",
+        "List, restore and delete versions of a table.",
+    ),
 }
 
 
@@ -51,9 +100,14 @@ class LazyGroup(click.Group):
         """Import a command."""
         if cmd_name not in _COMMANDS:
             return None
-        module, _, name = _COMMANDS[cmd_name].partition(":")
+        module, _, name = _COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands with what they do, without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, what) for name, (_, what) in sorted(_COMMANDS.items())])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -90,6 +144,7 @@ def lakeroot(ctx: click.Context, /, **options: Any) -> None:
     The catalog is --root, or LAKEROOT_ROOT, or a profile, or the current directory.
     """
     ctx.obj = options
+    ctx.color = wants_colour()
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -1,13 +1,16 @@
 """The catalog of a command."""
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from lakeroot.cli.config import chosen
-from lakeroot.lake import Lake, LakeTable, open_lake
+from lakeroot.lake import Lake, open_lake
+
+if TYPE_CHECKING:
+    from lakeroot.lake import LakeTable
 
 
 def opened(ctx: click.Context) -> Lake:
@@ -23,7 +26,7 @@ def _opened(root: str, properties: tuple[tuple[str, str], ...]) -> Lake:
     return open_lake(root, **dict(properties))
 
 
-def table_of(ctx: click.Context, name: str) -> LakeTable:
+def table_of(ctx: click.Context, name: str) -> "LakeTable":
     """Find a table; the nearest name is suggested for one that does not exist."""
     return opened(ctx)[name]
 

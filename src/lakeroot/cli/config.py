@@ -14,6 +14,11 @@ from lakeroot.cli.output import print_rows
 from lakeroot.model.errors import InvalidInputError
 
 
+def wants_colour() -> bool | None:
+    """Say no if the person says no; otherwise it depends on what the output is (see NO_COLOR)."""
+    return False if os.environ.get("NO_COLOR") else None
+
+
 def config_path() -> Path:
     """Give the place of the configuration file."""
     given = os.environ.get("LAKEROOT_CONFIG")

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import click
 
-from lakeroot.cli.story import Story
 from lakeroot.model.errors import InvalidInputError
 
 
@@ -32,6 +31,8 @@ def demo(ctx: click.Context, where: Path | None, months: int, serve: bool) -> No
         raise InvalidInputError(
             f"{place} is not empty", fix="Give a directory that is new, or leave --where out"
         )
+    from lakeroot.cli.story import Story  # it loads Spark
+
     os.environ.setdefault("LANCE_LOG", "error")  # Lance tells of every table it creates.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # Nobody else needs to reach this Spark.
     story = Story(str(place), _data())

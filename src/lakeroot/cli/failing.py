@@ -11,6 +11,7 @@ from typing import Final
 
 import click
 
+from lakeroot.cli.config import wants_colour
 from lakeroot.model import errors
 
 EXIT_FAILED: Final = 1
@@ -30,10 +31,10 @@ def report(error: Exception, *, debug: bool) -> int:
         traceback.print_exception(error)
     known = _known(error)
     if known is None:
-        click.secho(f"{type(error).__name__}: {error}", fg="red", err=True)
+        click.secho(f"{type(error).__name__}: {error}", fg="red", err=True, color=wants_colour())
         click.echo("This is unexpected; --debug shows where it happened.", err=True)
         return EXIT_FAILED
-    click.secho(known.what, fg="red", err=True)
+    click.secho(known.what, fg="red", err=True, color=wants_colour())
     for line in (known.why, known.fix):
         if line:
             click.echo(f"  {line[:1].upper()}{line[1:]}.".replace("..", "."), err=True)

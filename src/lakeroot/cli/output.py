@@ -2,11 +2,15 @@
 
 import csv
 import json
+import shutil
 import sys
+import unicodedata
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import click
+
+_GAP: Final = "  "
 
 
 def form(ctx: click.Context) -> str:
@@ -46,18 +50,47 @@ def print_done(ctx: click.Context, message: str, **facts: Any) -> None:
 
 
 def _print_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    from lakeroot.lake.display import short
+
+    shown = [[short(value) for value in row] for row in rows]
+    widths = [
+        max(map(_width, column)) for column in zip(header, *shown, strict=True)
+    ]  # a header names every column, so there is one even without rows
+    if sys.stdout.isatty() and sum(widths) + len(_GAP) * len(widths) > _terminal_width():
+        _print_folded(header, shown)
+        return
+    click.echo(_line([click.style(name, bold=True) for name in header], header, widths))
+    for row in shown:
+        click.echo(_line(row, row, widths))
+
+
+def _line(styled: Sequence[str], plain: Sequence[str], widths: Sequence[int]) -> str:
+    cells = zip(styled, plain, widths, strict=True)
+    return _GAP.join(cell + " " * (width - _width(text)) for cell, text, width in cells).rstrip()
+
+
+def _width(text: str) -> int:
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(one) else 1 + (unicodedata.east_asian_width(one) in "WF")
+        for one in text
+    )
+
+
+def _terminal_width() -> int:
+    return shutil.get_terminal_size().columns
+
+
+def _print_folded(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Fold cells into the width of a terminal; rich is loaded for this alone."""
     from rich.console import Console
     from rich.table import Table
-
-    from lakeroot.lake.display import short
+    from rich.text import Text
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in header:
-        table.add_column(str(name), overflow="fold")
+        table.add_column(Text(name), overflow="fold")
     for row in rows:
-        table.add_row(*(short(value) for value in row))
-    # Colours and a width only on a terminal; a pipe gets every character.
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=10_000, no_color=True)
-    console.print(table)
+        table.add_row(*map(Text, row))
+    Console(highlight=False).print(table)

@@ -1,67 +1,96 @@
 """A whole catalog, in the hand."""
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime, timedelta
-from typing import Any
-
-from lance_namespace import LanceNamespace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from lakeroot.lake.calls import Calls
 from lakeroot.lake.changes import Diff, diff_of
 from lakeroot.lake.display import html_table
 from lakeroot.lake.findings import Findings
 from lakeroot.lake.moments import read_moment, show_time
-from lakeroot.lake.table import LakeTable, ipc
+from lakeroot.lake.names import ForeignNames, Names, OwnNames, translated
 from lakeroot.model.errors import TableNotFoundError, UnsupportedOperationError
-from lakeroot.model.identifiers import DELIMITER, ROOT, Identifier, parse_dotted, show
+from lakeroot.model.identifiers import ROOT, Identifier, parse_dotted, show
 from lakeroot.storage.contract import HistoryEntry
 from lakeroot.storage.lance_dir.checking import GRACE, Finding
 from lakeroot.storage.lance_dir.vacuum import RETENTION
+
+if TYPE_CHECKING:
+    from lance_namespace import LanceNamespace
+
+    from lakeroot.lake.table import LakeTable
+
+
+class Later:
+    """A namespace that is connected when it is needed: loading what that takes is slow."""
+
+    def __init__(self, connect: "Callable[[], LanceNamespace]") -> None:
+        self._connect = connect
+
+    def __call__(self) -> "LanceNamespace":
+        """Connect."""
+        return self._connect()
 
 
 class Lake:
     """Namespaces and tables by dotted names."""
 
-    def __init__(self, namespace: LanceNamespace, address: str) -> None:
-        self.namespace = namespace
-        """The LanceNamespace, for other libraries."""
+    def __init__(
+        self,
+        namespace: "LanceNamespace | Later",
+        address: str,
+        names: OwnNames | None = None,
+    ) -> None:
+        self._connected = namespace
+        self._own_names = names
         self.address = address
-        self._calls = Calls(namespace)
+
+    @cached_property
+    def namespace(self) -> "LanceNamespace":
+        """The LanceNamespace, for other libraries."""
+        return self._connected() if isinstance(self._connected, Later) else self._connected
+
+    @cached_property
+    def _calls(self) -> Calls:
+        return Calls(self.namespace)
+
+    @cached_property
+    def _names(self) -> Names:
+        return self._own_names or ForeignNames(self.namespace)
 
     # Looking
 
     def namespaces(self, parent: str = "") -> list[str]:
         """List the namespaces below one, or below the root."""
         within = _identifier(parent)
-        names = self._pages("list_namespaces", list(within), "namespaces")
-        return [show((*within, name)) for name in names]
+        return [show((*within, name)) for name in self._names.namespaces(within)]
 
     def tables(self, namespace: str | None = None) -> list[str]:
         """List the tables of a namespace, or all tables."""
         if namespace is None:
-            every = self._pages("list_all_tables", [], "tables")
-            return sorted(show(tuple(name.split(DELIMITER))) for name in every)
+            return sorted(show(identifier) for identifier in self._names.all_tables())
         within = _identifier(namespace)
-        return [show((*within, n)) for n in self._pages("list_tables", list(within), "tables")]
+        return [show((*within, name)) for name in self._names.tables(within)]
 
     def properties(self, namespace: str = "") -> dict[str, str]:
         """Give the properties of a namespace."""
-        found = self._calls.describe_namespace({"id": list(_identifier(namespace))})
-        return dict(found.properties or {})
+        return self._names.properties(_identifier(namespace))
 
-    def __getitem__(self, name: str) -> LakeTable:
+    def __getitem__(self, name: str) -> "LakeTable":
         identifier = _identifier(name)
-        if not self._has(identifier):
+        if not self._names.has_table(identifier):
             near = difflib.get_close_matches(name, self.tables(), n=1)
             raise TableNotFoundError(
                 f"There is no table {show(identifier)}",
                 fix=f"Did you mean {near[0]}?" if near else "`tables()` lists those there are",
             )
-        return LakeTable(self.namespace, identifier)
+        return self._table(identifier)
 
     def __contains__(self, name: str) -> bool:
-        return self._has(_identifier(name))
+        return self._names.has_table(_identifier(name))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.tables())
@@ -80,11 +109,13 @@ class Lake:
             }
         )
 
-    def create_table(self, name: str, data: Any, *, mode: str = "create") -> LakeTable:
+    def create_table(self, name: str, data: Any, *, mode: str = "create") -> "LakeTable":
         """Create a table with its first rows; `mode` may be exist_ok or overwrite."""
+        from lakeroot.lake.table import ipc
+
         identifier = _identifier(name)
         self._calls.create_table({"id": list(identifier), "mode": mode}, ipc(data))
-        return LakeTable(self.namespace, identifier)
+        return self._table(identifier)
 
     def drop_table(self, name: str) -> None:
         """Drop a table and its data."""
@@ -109,11 +140,19 @@ class Lake:
 
     def history(self, limit: int | None = None) -> "History":
         """Tell what each commit changed, the newest first."""
+        if self._own_names is not None:
+            return History(self._own_names.history(limit))
         return History(self._ours("history")(limit))
 
     def at(self, moment: int | str | datetime | date) -> "Lake":
         """Give the catalog as it was: at one of its versions, or at a time; read only."""
-        return Lake(self._ours("at")(**read_moment(moment)), f"{self.address} at {moment}")
+        when = read_moment(moment)
+        address = f"{self.address} at {moment}"
+        if self._own_names is None:
+            return Lake(self._ours("at")(**when), address)
+        with translated():
+            names = OwnNames(self._own_names.catalog.at(**when))
+        return Lake(Later(lambda: self._ours("at")(**when)), address, names)
 
     def diff(
         self, before: int | str | datetime | date, after: int | str | datetime | date | None = None
@@ -126,11 +165,11 @@ class Lake:
         version = commit.version if isinstance(commit, HistoryEntry) else commit
         return list(self._ours("undo")(version, dry_run=dry_run))
 
-    def undrop(self, name: str) -> LakeTable:
+    def undrop(self, name: str) -> "LakeTable":
         """Give a table its name back, as long as its data is there."""
         identifier = _identifier(name)
         self._ours("undrop")(identifier)
-        return LakeTable(self.namespace, identifier)
+        return self._table(identifier)
 
     # Looking after it
 
@@ -158,26 +197,10 @@ class Lake:
             )
         return method
 
-    def _has(self, identifier: Identifier) -> bool:
-        from lance_namespace import NamespaceNotFoundError
-        from lance_namespace import TableNotFoundError as NoTable
+    def _table(self, identifier: Identifier) -> "LakeTable":
+        from lakeroot.lake.table import LakeTable
 
-        try:
-            self._calls.table_exists({"id": list(identifier)})
-        except (NoTable, NamespaceNotFoundError):
-            return False
-        return True
-
-    def _pages(self, operation: str, identifier: list[str], field: str) -> list[str]:
-        names: list[str] = []
-        token = None
-        while True:
-            request = {"id": identifier, "page_token": token}
-            page = getattr(self._calls, operation)(request)
-            names += getattr(page, field)
-            token = page.page_token
-            if not token:
-                return names
+        return LakeTable(self.namespace, identifier)
 
     def __repr__(self) -> str:
         return f"<Lake {self.address}>"

@@ -1,13 +1,18 @@
 """Opening a catalog by its address."""
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import lance_namespace
-
-from lakeroot.lake.lake import Lake
+from lakeroot.catalog import Catalog
+from lakeroot.lake.lake import Lake, Later
+from lakeroot.lake.names import OwnNames, translated
 from lakeroot.model.errors import InvalidInputError
+from lakeroot.namespace.opening import open_directory
 from lakeroot.objects import open_root, parse_root
 
+if TYPE_CHECKING:
+    from lance_namespace import LanceNamespace
+
+_DIRECTORY: Final = "lakeroot.DirectoryNamespace"
 _KINDS: Final = {
     "iceberg+http": "lakeroot.IcebergNamespace",
     "iceberg+https": "lakeroot.IcebergNamespace",
@@ -21,12 +26,22 @@ def open_lake(where: str, **properties: str) -> Lake:
     ``iceberg+http://`` is an Iceberg REST catalog. Further properties are the catalog's own.
     """
     impl, given = _implementation(str(where), properties)
+    if impl == _DIRECTORY:
+        with translated():
+            store, author, _ = open_directory(given)
+        names = OwnNames(Catalog(store, author))
+        return Lake(Later(lambda: _connected(impl, given)), str(where), names)
+    return Lake(_connected(impl, given), str(where))
+
+
+def _connected(impl: str, given: dict[str, Any]) -> "LanceNamespace":
+    import lance_namespace
+
     try:
-        namespace = lance_namespace.connect(impl, given)
+        return lance_namespace.connect(impl, given)
     except ValueError as error:
         cause = error.__context__ if error.__context__ is not None else error
         raise cause from None
-    return Lake(namespace, str(where))
 
 
 def _implementation(where: str, properties: dict[str, str]) -> tuple[str, dict[str, Any]]:
@@ -44,5 +59,5 @@ def _implementation(where: str, properties: dict[str, str]) -> tuple[str, dict[s
     }
     objects = open_root(parse_root(where, storage))
     is_metastore = objects.has_any("txn") and not objects.has_any("__manifest")
-    impl = "lakeroot.DeltaCatNamespace" if is_metastore else "lakeroot.DirectoryNamespace"
+    impl = "lakeroot.DeltaCatNamespace" if is_metastore else _DIRECTORY
     return impl, {"root": where, **properties}

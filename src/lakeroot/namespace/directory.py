@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
 from lakeroot.catalog import Catalog
 from lakeroot.catalog.migration import Migration, migrate
@@ -13,19 +13,14 @@ from lakeroot.model.errors import LakerootError
 from lakeroot.model.identifiers import identifier_of
 from lakeroot.namespace.base import LakerootNamespace
 from lakeroot.namespace.border import ecosystem_error
+from lakeroot.namespace.opening import open_directory
 from lakeroot.namespace.past import PastNamespace
-from lakeroot.namespace.properties import STORAGE, Properties
 from lakeroot.namespace.undoing import apply
-from lakeroot.objects import parse_root
 from lakeroot.storage.contract import HistoryEntry
-from lakeroot.storage.lance_dir import DirectorySettings, LanceDirStore
 from lakeroot.storage.lance_dir.checking import GRACE, Finding
 from lakeroot.storage.lance_dir.collecting import Collected
 from lakeroot.storage.lance_dir.maintenance import Optimized
 from lakeroot.storage.lance_dir.vacuum import RETENTION, Vacuumed
-
-# The reference looks at the manifest for root tables only with the first of these; we always do.
-_WITHOUT_EFFECT: Final = ("dir_listing_to_manifest_migration_enabled", "ops_metrics_enabled")
 
 
 class DirectoryNamespace(LakerootNamespace):
@@ -39,7 +34,7 @@ class DirectoryNamespace(LakerootNamespace):
     def __init__(self, **properties: Any) -> None:
         self._properties = dict(properties)
         try:
-            store, author, vends = _opened(Properties(properties))
+            store, author, vends = open_directory(properties)
         except LakerootError as error:
             raise ecosystem_error(error) from error
         super().__init__(Catalog(store, author), vends_storage_options=vends)
@@ -146,27 +141,6 @@ class _translated:  # noqa: N801 (reads as a word in a with statement)
     def __exit__(self, kind: Any, error: Any, _: Any) -> None:
         if isinstance(error, LakerootError):
             raise ecosystem_error(error) from error
-
-
-def _opened(properties: Properties) -> tuple[LanceDirStore, str, bool]:
-    place = properties.required("root", "/my/lake")
-    settings = DirectorySettings(
-        manifest_enabled=properties.switch("manifest_enabled", default=True),
-        dir_listing_enabled=properties.switch("dir_listing_enabled", default=True),
-        inline_optimization_enabled=properties.switch("inline_optimization_enabled", default=False),
-        table_version_management=properties.switch("table_version_management", default=False),
-        commit_retries=properties.number("commit_retries", 100),
-        durable=properties.switch("durable", default=False),
-    )
-    author = properties.text("author")
-    vends = properties.switch("vend_input_storage_options", default=True)
-    root = parse_root(place, properties.below(STORAGE))
-    properties.ignore(_WITHOUT_EFFECT)
-    properties.refuse(
-        "table_version_tracking_enabled", "use `table_version_management`, which also arbitrates"
-    )
-    properties.finish()
-    return LanceDirStore(root, settings), author, vends
 
 
 def _reopened(kind: type[DirectoryNamespace], properties: dict[str, Any]) -> DirectoryNamespace:

@@ -187,10 +187,10 @@ class RowFiles:
 
     def read_deletion(self, fragment: Fragment) -> set[int]:
         """Read which rows of a file are gone."""
-        import pyarrow as pa
-
         if fragment.deletion is None:
             return set()
+        import pyarrow as pa
+
         content = self._objects.get(f"{TABLE}/{fragment.deletion.path(fragment.id)}")
         if content is None:
             raise MissingFileError(fragment.deletion.path(fragment.id))

@@ -129,13 +129,13 @@ def find(version_file: VersionFile, files: RowFiles, identifier: Identifier) -> 
 
 
 def _find_in(fragment: Fragment, files: RowFiles, object_id: str) -> Row | None:
-    import pyarrow.compute as pc
-
     few = files.few_rows(fragment, object_id)
     if few is not None:
         places = [offset for offset, row in enumerate(few) if row.object_id == object_id]
         deleted = files.read_deletion(fragment) if places else set()
         return next((few[place] for place in places if place not in deleted), None)
+    import pyarrow.compute as pc
+
     column = files.read(fragment, ["object_id"]).column("object_id")
     offset = pc.index(column, object_id).as_py()
     if offset >= 0 and fragment.deletion is not None:
@@ -162,8 +162,6 @@ def children(
 def _beginning_with(
     prefix: str, fragment: Fragment, files: RowFiles, object_type: str
 ) -> Iterator[str]:
-    import pyarrow.compute as pc
-
     deleted = files.read_deletion(fragment)
     few = files.few_rows(fragment)
     if few is not None:
@@ -172,6 +170,8 @@ def _beginning_with(
             if is_there and offset not in deleted:
                 yield row.object_id
         return
+    import pyarrow.compute as pc
+
     table = files.read(fragment, ["object_id", "object_type"])
     column = table.column("object_id")
     wanted = pc.equal(table.column("object_type"), object_type)
