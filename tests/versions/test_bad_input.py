@@ -227,6 +227,12 @@ def test_a_bad_batch_changes_nothing(
     refused(lake, INVALID, lambda: lake.batch_commit_tables(request_))
 
 
+def test_an_empty_batch_of_versions_is_refused(
+    lake: DirectoryNamespace, staged: StagedVersion
+) -> None:
+    refused(lake, INVALID, lambda: lake.batch_create_table_versions({"entries": []}))
+
+
 def test_one_bad_member_refuses_a_managed_batch(
     managed: DirectoryNamespace,
 ) -> None:

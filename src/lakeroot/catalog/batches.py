@@ -115,7 +115,7 @@ class Batches:
             return self._commits.commit_staged(staged, changes, message)
         if changes:
             self._catalog.commit(*changes, message=message)
-        return self._commits.create_versions([one.asked for one in staged])
+        return self._commits.create_versions([one.asked for one in staged]) if staged else []
 
     def _is_still_there(self, identifier: Identifier) -> bool:
         return isinstance(self._catalog.store.read().get(identifier), Table)

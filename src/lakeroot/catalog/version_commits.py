@@ -80,6 +80,8 @@ class VersionCommits:
             raise UnsupportedOperationError(
                 "The past cannot be changed", "this catalog is open as of an earlier time"
             )
+        if not asked:
+            raise InvalidInputError("There is nothing to commit", fix="Give at least one version")
         view = self._store.read()
 
         def look(one: NewVersion) -> Staged:

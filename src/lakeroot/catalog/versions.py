@@ -67,9 +67,15 @@ class TableVersions:
         after = _after(token, limit)
         found = self._look(identifier, branch)
         if limit == 1 and descending and after is None:
-            newest = found.newest_alone()
-            if newest is not None:
-                return newest
+            if found.is_pinned:
+                # Lance looks into the directory if it is shown nothing, and would read what
+                # came later: what cannot be shown of the past is an error.
+                newest = _described(identifier, found, None)
+                more = any(number < newest.version for number in found.kept)
+                return [newest], token_of(str(newest.version)) if more else None
+            alone = found.newest_alone()
+            if alone is not None:
+                return alone
         ordered = sorted(found.numbers, reverse=descending)
         if after is not None:
             ordered = [n for n in ordered if (n < after if descending else n > after)]
@@ -89,19 +95,7 @@ class TableVersions:
         self, identifier: Identifier, version: int | None = None, branch: str | None = None
     ) -> TableVersion:
         """Describe a version, or the newest; finish it if its writer did not."""
-        found = self._look(identifier, branch)
-        number = found.newest if version is None else version
-        if number == 0 and version is None:
-            raise TableVersionNotFoundError(
-                f"{show(identifier)} has no versions", "it is only declared"
-            )
-        described = found.version(number) if 0 < number <= LAST_VERSION else None
-        if described is None:
-            raise TableVersionNotFoundError(
-                f"{show(identifier)} has no version {number}",
-                fix="List the versions of the table to see those it has",
-            )
-        return described
+        return _described(identifier, self._look(identifier, branch), version)
 
     def delete_versions(
         self, identifier: Identifier, ranges: Sequence[VersionRange], branch: str | None = None
@@ -219,14 +213,14 @@ class KnownVersions:
         self.files = files
         self.kept = kept
         self._last = max(kept, default=0)
-        self._is_pinned = is_pinned
+        self.is_pinned = is_pinned
         self._on_disk: dict[int, str] | None = None
         self._has_hint = has_hint
 
     @cached_property
     def direct(self) -> dict[int, str]:
         """Give the versions that other clients put there, by number: their paths."""
-        return {} if self._is_pinned else self._put_directly()
+        return {} if self.is_pinned else self._put_directly()
 
     @cached_property
     def is_newest_in_place(self) -> bool:
@@ -240,7 +234,7 @@ class KnownVersions:
 
     def newest_alone(self) -> tuple[list[TableVersion], str | None] | None:
         """List the newest version where its file decides; nothing if all must be looked at."""
-        first = None if self.kept or self._is_pinned else self.files.newest()
+        first = None if self.kept or self.is_pinned else self.files.newest()
         name = None if first is None else parse_manifest_name(first[0].rpartition("/")[2])
         if first is None or name is None:
             return None
@@ -268,7 +262,7 @@ class KnownVersions:
         row = self.kept.get(number)
         if row is not None:
             return self._in_its_place(row)
-        if self._is_pinned:
+        if self.is_pinned:
             return None
         path = (self._on_disk or {}).get(number) or self.files.path_of(number)
         return None if path is None else self.files.describe(number, path)
@@ -316,13 +310,29 @@ class KnownVersions:
 
     def _allow_gone(self, row: TableVersion) -> None:
         """Pass over an old version that was cleaned up; the newest must not just vanish."""
-        if row.version == self.newest and not self._is_pinned:
+        if row.version == self.newest and not self.is_pinned:
             raise InvalidTableStateError(
                 f"Version {row.version} of {show(self.table.identifier)} is not there",
                 "its manifest was deleted, but it is the newest version",
                 "Put the file back from a backup, or delete the version to go back to the one "
                 "before",
             )
+
+
+def _described(identifier: Identifier, found: KnownVersions, version: int | None) -> TableVersion:
+    number = found.newest if version is None else version
+    if number == 0 and version is None:
+        raise TableVersionNotFoundError(
+            f"{show(identifier)} {'had' if found.is_pinned else 'has'} no versions",
+            "it was only declared then" if found.is_pinned else "it is only declared",
+        )
+    described = found.version(number) if 0 < number <= LAST_VERSION else None
+    if described is None:
+        raise TableVersionNotFoundError(
+            f"{show(identifier)} has no version {number}",
+            fix="List the versions of the table to see those it has",
+        )
+    return described
 
 
 def _after(token: str | None, limit: int | None) -> int | None:

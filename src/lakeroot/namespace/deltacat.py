@@ -8,6 +8,7 @@ from lakeroot.metastore.vacuum import DAY_MS, Vacuumed
 from lakeroot.model.errors import LakerootError
 from lakeroot.namespace.base import LakerootNamespace
 from lakeroot.namespace.border import ecosystem_error
+from lakeroot.namespace.past import PastNamespace
 from lakeroot.namespace.properties import STORAGE, Properties
 from lakeroot.objects import parse_root
 from lakeroot.storage.contract import HistoryEntry
@@ -49,10 +50,13 @@ class DeltaCatNamespace(LakerootNamespace):
         except LakerootError as error:
             raise ecosystem_error(error) from error
 
-    def at(self, version: int | None = None, timestamp_ms: int | None = None) -> LakerootNamespace:
+    def at(self, version: int | None = None, timestamp_ms: int | None = None) -> PastNamespace:
         """Give the catalog as it was at one of its versions, or at a time; read only."""
-        past = self.catalog.at(version, timestamp_ms)
-        return LakerootNamespace(past, vends_storage_options=self.vends_storage_options)
+        try:
+            past = self.catalog.at(version, timestamp_ms)
+        except LakerootError as error:
+            raise ecosystem_error(error) from error
+        return PastNamespace(past, vends_storage_options=self.vends_storage_options)
 
 
 def _opened(properties: Properties) -> tuple[DeltaCatStore, str, bool]:

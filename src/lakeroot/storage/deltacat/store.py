@@ -32,6 +32,7 @@ from lakeroot.model.identifiers import Identifier
 from lakeroot.model.records import Table, TableVersion
 from lakeroot.model.rules import apply
 from lakeroot.objects import Below, Objects, Root, open_root
+from lakeroot.storage.aged_versions import versions_put_before
 from lakeroot.storage.contract import HistoryEntry
 from lakeroot.storage.deltacat.applying import MANAGES_VERSIONS, Application
 from lakeroot.storage.deltacat.cleaning import TABLES, unowned
@@ -43,6 +44,7 @@ from lakeroot.storage.deltacat.translation import (
 )
 from lakeroot.storage.deltacat.view import DeltaCatView
 from lakeroot.storage.overlay import Overlay
+from lakeroot.tables.versions import object_key
 
 _RESERVED: Final = frozenset({"txn", "data", "version", "compute", "_location"})
 _ATTEMPTS: Final = 100
@@ -66,10 +68,13 @@ class DeltaCatStore:
         self.metastore = Metastore(self.objects, layout=layout, catalog_root=root.uri)
         self._wanted_versions = keeps_versions
         self._snapshot: Snapshot | None = None
+        self._then_ms = 0
 
     @property
     def keeps_versions(self) -> bool:
-        """Tell whether versions of tables are deltas of their streams."""
+        """Tell whether versions of tables are deltas of their streams; in the past, all pinned."""
+        if self._snapshot is not None:
+            return True
         own = own_facts(self.read().state.find_namespace(ROOT_NAMESPACE))
         return bool(own.get(MANAGES_VERSIONS, self._wanted_versions))
 
@@ -152,6 +157,8 @@ class DeltaCatStore:
 
     def has_data(self, table: Table) -> bool:
         """Tell whether a table has been written, or is only declared."""
+        if self._snapshot is not None:
+            return bool(self.versions(table, None))
         return self.objects.has_any(f"{table.location}/_versions")
 
     def files(self, table: Table) -> Objects:
@@ -160,7 +167,14 @@ class DeltaCatStore:
 
     def versions(self, table: Table, branch: str | None) -> Mapping[int, TableVersion]:
         """Give the versions the catalog keeps of a table, by number."""
-        return {} if branch is not None else self.read().versions(table)
+        if branch is not None:
+            return {}
+        kept = self.read().versions(table)
+        if kept or self._snapshot is None:
+            return kept
+        # Where nothing was kept of a table, the age of its files tells what it had.
+        key = object_key(self.uri(table.location))
+        return versions_put_before(self.files(table), key, self._then_ms)
 
     def history(self, limit: int | None = None) -> Iterator[HistoryEntry]:
         """Tell what each commit changed, the newest first."""
@@ -184,6 +198,8 @@ class DeltaCatStore:
         past = DeltaCatStore.__new__(DeltaCatStore)
         past.__dict__.update(self.__dict__)
         past._snapshot = Snapshot(version or index.head, before)  # noqa: SLF001 (same class)
+        then_ms = index.marks[version].end_time // 1_000_000 if version else timestamp_ms
+        past._then_ms = then_ms or 0  # noqa: SLF001
         return past
 
     def vacuum(self, *, retention_ms: int = 7 * DAY_MS, dry_run: bool = False) -> Vacuumed:

@@ -33,6 +33,7 @@ from lakeroot.model.identifiers import Identifier, show
 from lakeroot.model.records import Table, TableVersion
 from lakeroot.model.rules import apply
 from lakeroot.objects import Below, Objects, Root, open_root
+from lakeroot.storage.aged_versions import versions_put_before
 from lakeroot.storage.contract import HistoryEntry
 from lakeroot.storage.lance_dir import flat_commits, history, maintenance, placement
 from lakeroot.storage.lance_dir.checking import GRACE, Finding, check
@@ -49,7 +50,6 @@ from lakeroot.storage.lance_dir.version_rows import (
     Rows,
     finish,
     rows_of_change,
-    versions_put_before,
 )
 from lakeroot.storage.lance_dir.versions import TABLE
 from lakeroot.storage.lance_dir.view import DirectoryView
@@ -396,6 +396,10 @@ class _PastStore(LanceDirStore):
         then = self._require_manifest().head.timestamp_ms
         key = object_key(self.uri(table.location))
         return versions_put_before(self.files(table), key, then)
+
+    def has_data(self, table: Table) -> bool:
+        """Tell whether a table had been written by then."""
+        return placement.is_inside(table.location) and bool(self.versions(table, None))
 
     def commit(self, commit: Commit) -> Committed:
         raise _past_error()

@@ -25,7 +25,7 @@ from lakeroot.model.records import TableVersion
 from lakeroot.objects import Objects
 from lakeroot.storage.lance_dir.index import Index
 from lakeroot.storage.lance_dir.rows import VERSION_ROW, Row
-from lakeroot.tables.versions import VERSIONS, parse_manifest_name, parse_staging_name
+from lakeroot.tables.versions import VERSIONS, parse_staging_name
 
 Rows = dict[Identifier, Row | None]
 
@@ -94,18 +94,6 @@ def finish(files: Objects, version: TableVersion) -> None:
     content = files.get(f"{VERSIONS}/{name}")
     if content is not None:
         files.put_if_absent(f"{VERSIONS}/{final}", content)
-
-
-def versions_put_before(files: Objects, key: str, then_ms: int) -> dict[int, TableVersion]:
-    """Give the versions of a table whose files are not younger than a moment."""
-    found = {}
-    for one in files.list_directory(VERSIONS).objects:
-        name = parse_manifest_name(one.path.rpartition("/")[2])
-        if name is not None and one.modified_ms <= then_ms:
-            found[name.version] = TableVersion(
-                name.version, f"{key}/{one.path}", one.size, one.e_tag, one.modified_ms
-            )
-    return found
 
 
 def rows_of_change(change: Change, index: Index, pending: Rows) -> Rows:
