@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lakeroot.catalog.catalog import Catalog
+from lakeroot.catalog.undoing import losses_of
 from lakeroot.catalog.versions import TableVersions
 from lakeroot.model.errors import LakerootError
 from lakeroot.storage.lance_dir import LanceDirStore
@@ -48,6 +49,8 @@ def _repair(catalog: Catalog, store: LanceDirStore, one: Finding) -> bool:
         return remove(store.objects, one, lambda place: _is_owned(store, place))
     if one.code == "row-duplicate":
         return store.remove_repeated_rows([one.identifier], catalog.author)
+    if one.code == "history-restarted":
+        return _put_back(catalog, one.version)
     versions = TableVersions(catalog)
     if one.code == "version-unfinished":
         versions.describe_version(one.identifier, one.version)
@@ -57,6 +60,15 @@ def _repair(catalog: Catalog, store: LanceDirStore, one: Finding) -> bool:
     if taken_in:
         catalog.commit(*taken_in, message=f"Take in versions of {one.object}")
     return bool(taken_in)
+
+
+def _put_back(catalog: Catalog, version: int) -> bool:
+    """Give the objects their names back that a version of the catalog took away."""
+    lost = losses_of(catalog, version)
+    if lost.changes:
+        message = f"Put back what version {version} lost"
+        catalog.commit(*lost.changes, requires=lost.requires, message=message)
+    return bool(lost.changes)
 
 
 def _is_owned(store: LanceDirStore, place: str) -> bool:

@@ -237,6 +237,18 @@ def version_in(content: bytes) -> int:
     return 0
 
 
+def read_version_in(content: bytes) -> int | None:
+    """Read which version the maker of a version had seen; 0 for none, nothing if it is not told."""
+    position = FOOTER.unpack(content[-FOOTER.size :])[0]
+    manifest = {n: value for n, _, value in protobuf.fields(protobuf.unframed(content, position))}
+    transaction = manifest.get(TRANSACTION)
+    if not isinstance(transaction, int):
+        return None
+    found = {n: v for n, _, v in protobuf.fields(protobuf.unframed(content, transaction))}
+    seen = found.get(1, 0)
+    return seen if isinstance(seen, int) else None
+
+
 def files_named_in(content: bytes) -> set[str]:
     """List the files that a version of any Lance table is made of, below the table."""
     position = FOOTER.unpack(content[-FOOTER.size :])[0]

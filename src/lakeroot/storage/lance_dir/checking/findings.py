@@ -59,6 +59,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         _WARNING, f"{_BACKUP}; until then the catalog cannot be opened as of this version"
     ),
     "history-gap": Kind(_WARNING, f"{_BACKUP}, and clean up nothing of `__manifest` with pylance"),
+    "history-restarted": Kind(_ERROR, _REPAIR, repairable=True),
     "row-type-unknown": Kind(_INFO, "Nothing has to be done; a newer client may know it"),
     "row-duplicate": Kind(_WARNING, _REPAIR, repairable=True),
     "row-conflict": Kind(_ERROR, "Delete the wrong row of `__manifest` with pylance"),

@@ -1,5 +1,6 @@
 """Is the ``__manifest`` table whole: its versions, and every file they name."""
 
+import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -11,7 +12,14 @@ from lakeroot.storage.lance_dir.checking.findings import Finding, finding
 from lakeroot.storage.lance_dir.history import HISTORY_START
 from lakeroot.storage.lance_dir.manifest_table import ManifestTable
 from lakeroot.storage.lance_dir.protobuf import MalformedError
-from lakeroot.storage.lance_dir.version_file import VersionFile, decode, files_named_in
+from lakeroot.storage.lance_dir.rows import record_of
+from lakeroot.storage.lance_dir.state import load
+from lakeroot.storage.lance_dir.version_file import (
+    VersionFile,
+    decode,
+    files_named_in,
+    read_version_in,
+)
 from lakeroot.tables.versions import LAST_VERSION
 
 _KINDS_OF_FILES = ("data", "_deletions", "_indices")
@@ -51,6 +59,8 @@ def examine_manifest(objects: Objects, table: ManifestTable) -> Examined:
     broken = [*_head(table, head, present)]
     examined.findings += broken
     examined.is_readable = all(one.code == "manifest-index-missing" for one in broken)
+    if examined.is_readable:
+        examined.findings += _restarts(table, contents)
     return examined
 
 
@@ -132,6 +142,36 @@ def _past(number: int, content: bytes, present: set[str]) -> Iterator[Finding]:
             why,
             path=versions.path_of(number),
         )
+
+
+def _restarts(table: ManifestTable, contents: list[tuple[int, bytes | None]]) -> Iterator[Finding]:
+    """Find versions that were made as if there was none before, and what is missing since."""
+    for number, content in contents:
+        if number == 1 or content is None or not _is_restart(content):
+            continue
+        states = [
+            load(table.read_version(kept), table.files, table.whole_table).index
+            for kept, _ in contents
+            if kept >= number - 1
+        ]
+        # What has been there again since was put back, even if it was dropped later.
+        before = {one.row.identifier for one in states[0].entries() if record_of(one.row)}
+        missing = [i for i in before if not any(after.entry(i) for after in states[1:])]
+        if missing:
+            yield finding(
+                "history-restarted",
+                versions.TABLE,
+                f"{len(missing)} objects lost their names in version {number} of the catalog",
+                "another client took the catalog for a new one, and made it over what was there",
+                version=number,
+            )
+
+
+def _is_restart(content: bytes) -> bool:
+    try:
+        return read_version_in(content) == 0
+    except (MalformedError, struct.error):
+        return False
 
 
 def _needed(content: bytes) -> set[str]:
