@@ -114,5 +114,5 @@ def test_a_field_of_the_wrong_type_is_refused(
 def test_an_operation_nobody_has_is_unsupported(lake: Lake) -> None:
     with refused(0):
         lake.client.create_materialized_view(
-            {"id": ["t"], "kind": "x", "source_query": "x", "output_schema": "x"}
+            {"id": ["t"], "kind": "udtf", "source_query": "x", "output_schema": "x"}
         )

@@ -172,9 +172,10 @@ def test_what_is_not_http_gets_no_more_than_a_refusal(http: Client) -> None:
 
 
 def test_an_unimplemented_operation_is_406_and_never_500(http: Client) -> None:
-    body = {"kind": "query", "source_query": "x", "output_schema": "x"}
+    body = {"kind": "udtf", "source_query": "x", "output_schema": "x"}
     shaped(http.post("/v1/materialized_view/t/create", body), 406, 0)
     shaped(http.post("/v1/materialized_view/t/refresh", {}), 406, 0)
+    shaped(http.post("/v1/table/t/backfill_column", {"column": "c"}), 406, 0)
 
 
 def test_a_missing_object_is_404_with_its_own_code(http: Client) -> None:

@@ -116,6 +116,20 @@ def test_what_is_not_granted_looks_like_what_does_not_exist(as_: Callable[[str],
     assert nobody.get("/v1/namespace/prod/list").status == 404
 
 
+def test_only_who_may_do_everything_defines_and_refreshes_views(
+    as_: Callable[[str], Client],
+) -> None:
+    """A view's query is not held back by grants: it reads whatever it names."""
+    view = {"kind": "query", "source_query": "SELECT * FROM other.t", "output_schema": "x"}
+    calls: tuple[tuple[str, object], ...] = (
+        ("/v1/materialized_view/prod%24v/create", view),
+        ("/v1/materialized_view/prod%24users/refresh", {}),
+    )
+    for name in ("prod_reader", "one_table", "writer"):
+        assert codes(as_(name), *calls) == [(403, 15), (403, 15)], name
+    assert codes(as_("root"), *calls) == [(400, 13), (406, 0)]
+
+
 def test_a_grant_on_a_table_shows_the_way_to_it_and_nothing_else(
     as_: Callable[[str], Client],
 ) -> None:

@@ -1,5 +1,6 @@
 """Every operation of the namespace, called once with a model and once with a dictionary."""
 
+import base64
 import io
 from typing import Any
 
@@ -25,12 +26,6 @@ QUERY = {"id": ["t"], "k": 2, "vector": {"single_vector": [1.0, 1.0]}}
 RANGES = [{"start_version": 1, "end_version": 2}]
 UNSUPPORTED: dict[str, dict[str, Any]] = {
     "alter_table_backfill_columns": {**T, "column": "id"},
-    "create_materialized_view": {
-        "id": ["view"],
-        "kind": "query",
-        "source_query": "select 1",
-        "output_schema": "",
-    },
     "refresh_materialized_view": {"id": ["view"]},
     "create_empty_table": {"id": ["empty"]},
 }
@@ -53,6 +48,14 @@ def ipc(table: pa.Table) -> bytes:
 REQUESTS: dict[str, dict[str, Any]] = {
     "list_namespaces": {"id": []},
     "describe_namespace": {"id": ["ns"]},
+    "create_materialized_view": {
+        "id": ["view"],
+        "kind": "query",
+        "source_query": "SELECT 1 AS one",
+        "output_schema": base64.b64encode(
+            pa.schema([("one", pa.int32())]).serialize().to_pybytes()
+        ).decode(),
+    },
     "create_namespace": {"id": ["more"], "properties": {"k": "v"}},
     "drop_namespace": {"id": ["ns"]},
     "namespace_exists": {"id": ["ns"]},

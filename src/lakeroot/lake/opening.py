@@ -6,6 +6,7 @@ from lakeroot.catalog import Catalog
 from lakeroot.lake.lake import Lake, Later
 from lakeroot.lake.names import OwnNames, translated
 from lakeroot.model.errors import InvalidInputError
+from lakeroot.namespace.jobs import without_jobs
 from lakeroot.namespace.opening import open_directory
 from lakeroot.objects import open_root, parse_root
 
@@ -28,7 +29,7 @@ def open_lake(where: str, **properties: str) -> Lake:
     impl, given = _implementation(str(where), properties)
     if impl == _DIRECTORY:
         with translated():
-            store, author, _ = open_directory(given)
+            store, author, _ = open_directory(without_jobs(given))
         names = OwnNames(Catalog(store, author))
         return Lake(Later(lambda: _connected(impl, given)), str(where), names)
     return Lake(_connected(impl, given), str(where))

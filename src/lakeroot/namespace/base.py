@@ -6,6 +6,7 @@ from lance_namespace import LanceNamespace
 
 from lakeroot.catalog import Catalog
 from lakeroot.namespace.index_operations import IndexOperations
+from lakeroot.namespace.job_operations import JobOperations
 from lakeroot.namespace.names import NamespaceOperations
 from lakeroot.namespace.ref_operations import RefOperations
 from lakeroot.namespace.row_operations import RowOperations
@@ -23,6 +24,7 @@ class LakerootNamespace(
     IndexOperations,
     RefOperations,
     VersionOperations,
+    JobOperations,
     LanceNamespace,
 ):
     """All operations of the Lance namespace over a catalog of any kind."""

@@ -8,6 +8,7 @@ from lakeroot.metastore.vacuum import DAY_MS, Vacuumed
 from lakeroot.model.errors import LakerootError
 from lakeroot.namespace.base import LakerootNamespace
 from lakeroot.namespace.border import ecosystem_error
+from lakeroot.namespace.jobs import runner_of
 from lakeroot.namespace.past import PastNamespace
 from lakeroot.namespace.properties import STORAGE, Properties
 from lakeroot.objects import parse_root
@@ -20,13 +21,15 @@ class DeltaCatNamespace(LakerootNamespace):
 
     Properties: ``root`` (a path or URL), ``layout`` (``spec`` or ``deltacat-2``, for a new
     catalog), ``table_version_management`` (on unless switched off), ``durable``,
-    ``vend_input_storage_options``, ``author``, and ``storage.*`` for the storage.
+    ``vend_input_storage_options``, ``author``, ``jobs`` with ``jobs.*``, and ``storage.*`` for the
+    storage.
     """
 
     def __init__(self, **properties: Any) -> None:
         self._properties = dict(properties)
         try:
-            self.store, author, vends = _opened(Properties(properties))
+            rest, self.job_runner = runner_of(type(self), properties)
+            self.store, author, vends = _opened(Properties(rest))
         except LakerootError as error:
             raise ecosystem_error(error) from error
         super().__init__(Catalog(self.store, author), vends_storage_options=vends)

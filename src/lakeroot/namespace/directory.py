@@ -13,6 +13,7 @@ from lakeroot.model.errors import LakerootError
 from lakeroot.model.identifiers import identifier_of
 from lakeroot.namespace.base import LakerootNamespace
 from lakeroot.namespace.border import ecosystem_error
+from lakeroot.namespace.jobs import runner_of
 from lakeroot.namespace.opening import open_directory
 from lakeroot.namespace.past import PastNamespace
 from lakeroot.namespace.undoing import apply
@@ -28,13 +29,15 @@ class DirectoryNamespace(LakerootNamespace):
 
     Properties: ``root`` (a path or URL), ``manifest_enabled``, ``dir_listing_enabled``,
     ``table_version_management``, ``inline_optimization_enabled``, ``commit_retries``,
-    ``vend_input_storage_options``, ``durable``, ``author``, and ``storage.*`` for the storage.
+    ``vend_input_storage_options``, ``durable``, ``author``, ``jobs`` (who runs jobs: ``spark``)
+    with ``jobs.*`` for it, and ``storage.*`` for the storage.
     """
 
     def __init__(self, **properties: Any) -> None:
         self._properties = dict(properties)
         try:
-            store, author, vends = open_directory(properties)
+            rest, self.job_runner = runner_of(type(self), properties)
+            store, author, vends = open_directory(rest)
         except LakerootError as error:
             raise ecosystem_error(error) from error
         super().__init__(Catalog(store, author), vends_storage_options=vends)

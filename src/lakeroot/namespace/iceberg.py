@@ -19,6 +19,7 @@ from lakeroot.model.identifiers import Identifier, identifier_of
 from lakeroot.model.records import Table
 from lakeroot.namespace.base import LakerootNamespace
 from lakeroot.namespace.border import ecosystem_error
+from lakeroot.namespace.jobs import runner_of
 from lakeroot.storage.iceberg_rest.config import read_config
 from lakeroot.storage.iceberg_rest.entries import Entry
 from lakeroot.storage.iceberg_rest.observing import schema_mark
@@ -35,15 +36,16 @@ class IcebergNamespace(LakerootNamespace):
     Properties: ``endpoint``, ``warehouse``, ``prefix``, ``root``, ``managed_by`` (``storage`` or
     ``impl``), ``token`` or ``credential`` (with ``scope`` and ``oauth2-server-uri``) or
     ``auth.type``, ``ssl.*``, ``connect_timeout``, ``read_timeout``, ``max_retries`` and more, see
-    the guide; ``storage.*`` for the storage of the tables.
+    the guide; ``jobs`` with ``jobs.*``; ``storage.*`` for the storage of the tables.
     """
 
     def __init__(self, **properties: Any) -> None:
         self._properties = dict(properties)
         self._schema_marks: dict[Identifier, str] = {}
         self._shown: set[str] = set()
-        given = {key: str(value) for key, value in properties.items() if key not in _OWN}
         try:
+            rest, self.job_runner = runner_of(type(self), properties)
+            given = {key: str(value) for key, value in rest.items() if key not in _OWN}
             self.store = IcebergRestStore(read_config(given))
         except LakerootError as error:
             raise ecosystem_error(error) from error

@@ -40,6 +40,8 @@ from lakeroot.namespace.access import TableAccess, complete_uri
 from lakeroot.namespace.border import operation
 from lakeroot.tables import columns, describe, transactions
 from lakeroot.tables.arrow_json import schema_to_json, type_from_json
+from lakeroot.tables.computed import declare_computed
+from lakeroot.tables.job_notes import files_beside, find_job_note
 
 
 class SchemaOperations(TableAccess):
@@ -117,15 +119,31 @@ class SchemaOperations(TableAccess):
     def alter_table_add_columns(
         self, request: AlterTableAddColumnsRequest
     ) -> AlterTableAddColumnsResponse:
-        """Add columns computed by SQL expressions."""
-        expressions: dict[str, str] = {}
+        """Add columns by SQL expressions: computed now, or declared for a backfill to fill."""
+        now: dict[str, str] = {}
+        later: dict[str, str] = {}
         for entry in request.new_columns:
-            if entry.virtual_column is not None or entry.computed is not None:
+            if entry.virtual_column is not None:
                 raise _computed(entry.name)
-            if entry.name in expressions:
+            if entry.name in now or entry.name in later:
                 raise InvalidInputError(f"The column {entry.name!r} is added twice")
-            expressions[entry.name] = entry.expression or ""
-        done = columns.add_columns(self.handle_of(request.id), expressions, branch=request.branch)
+            if entry.computed is None:
+                now[entry.name] = entry.expression or ""
+            elif entry.expression is None:
+                later[entry.name] = entry.computed
+            else:
+                raise InvalidInputError(
+                    f"The column {entry.name!r} has an expression and is computed too",
+                    fix="Give `expression` to fill it now, or `computed` to fill it by a backfill",
+                )
+        if now and later:
+            # They are changes of different kinds, and one request is one version or none.
+            raise InvalidInputError(
+                "Columns with an `expression` and `computed` ones cannot be added together",
+                fix="Add them in two requests",
+            )
+        add = declare_computed if later else columns.add_columns
+        done = add(self.handle_of(request.id), later or now, branch=request.branch)
         return AlterTableAddColumnsResponse(version=done.version)
 
     @operation(AlterTableAlterColumnsRequest)
@@ -194,7 +212,12 @@ class SchemaOperations(TableAccess):
     ) -> DescribeTransactionResponse:
         """Tell how a transaction went; its id is the table's, then a version or an id."""
         *table, transaction = _transaction(request.id)
-        found = transactions.describe_transaction(self.handle_of(table), transaction)
+        handle = self.handle_of(table)
+        # The id of a job, as a backfill or a refresh answers it, is asked after in the same way.
+        note = find_job_note(files_beside(handle.location, handle.storage_options), transaction)
+        if note is not None:
+            return DescribeTransactionResponse(status=note.status, properties=dict(note.properties))
+        found = transactions.describe_transaction(handle, transaction)
         return DescribeTransactionResponse(status=found.status, properties=dict(found.properties))
 
     @operation(AlterTransactionRequest)

@@ -5,7 +5,6 @@ job's name. A killed job, or one that lost its race at the commit, finds the not
 what is missing. All fragments become visible in one commit.
 """
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,15 +18,15 @@ from pyspark.sql import SparkSession
 
 from lakeroot.model.errors import AlreadyExistsError, InvalidInputError
 from lakeroot.spark.catalogs import Located, TableRef, locate
-from lakeroot.spark.commits import JOB, commit, files_of, find_job
+from lakeroot.spark.commits import JOB, commit, find_job
 from lakeroot.spark.distribute import distribute, until_uncontested
 from lakeroot.spark.failures import translated
+from lakeroot.spark.fragment_notes import FragmentNotes, key_of
 from lakeroot.spark.opening import open_table
 from lakeroot.spark.options import ReadOptions, table_of
 from lakeroot.spark.planning import ReadPlan, missing_column, plan_read
 from lakeroot.spark.scanning import reopened
 
-NOTES = "_lakeroot/backfills"
 BatchFunction = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
@@ -51,6 +50,11 @@ class Backfill:
     values: Mapping[str, str] | BatchFunction = field(repr=False)
     reads: tuple[str, ...] | None
     batch_size: int | None
+
+    @property
+    def notes(self) -> FragmentNotes:
+        """The notes of this job."""
+        return FragmentNotes(self.table, self.job)
 
 
 def backfill(
@@ -105,7 +109,7 @@ def _run(spark: SparkSession, work: Backfill, dataset: lance.LanceDataset) -> Ba
     fragments = dataset.get_fragments()
     if not fragments:
         raise InvalidInputError(f"Table {work.table.ref} is empty, so nothing can be computed")
-    known = _notes(work)
+    known = work.notes.read()
     missing = [f.fragment_id for f in fragments if _key(f, dataset) not in known]
     what = f"The backfill {work.job!r} of table {work.table.ref} failed"
     # The first fragment settles the ids of the new columns before all others start; once all are
@@ -124,13 +128,8 @@ def _run(spark: SparkSession, work: Backfill, dataset: lance.LanceDataset) -> Ba
         properties={JOB: work.job},
         strict=True,
     ).version
-    files_of(work.table).delete_directory(f"{NOTES}/{_folder(work.job)}")
+    work.notes.forget()
     return BackfillResult(version, len(fragments), len(missing))
-
-
-def _folder(job: str) -> str:
-    """Name the job's directory; a job may be called anything, a directory may not."""
-    return hashlib.sha256(job.encode()).hexdigest()[:32]
 
 
 def _key(fragment: lance.LanceFragment, dataset: lance.LanceDataset) -> str:
@@ -139,8 +138,7 @@ def _key(fragment: lance.LanceFragment, dataset: lance.LanceDataset) -> str:
     Deletions are not part of it: the new file has a place for every row, deleted or not.
     """
     files = [file.path for file in fragment.metadata.files]
-    text = json.dumps([files, dataset.max_field_id])
-    return hashlib.sha256(text.encode()).hexdigest()
+    return key_of(files, dataset.max_field_id)
 
 
 def _compute(work: Backfill, number: int) -> tuple[str, dict[str, Any], Any]:
@@ -157,20 +155,8 @@ def _compute(work: Backfill, number: int) -> tuple[str, dict[str, Any], Any]:
     new = [file for file in metadata.to_json()["files"] if file["path"] not in before]
     note = {"files": new}
     key = _key(fragment, dataset)
-    path = f"{NOTES}/{_folder(work.job)}/{key}.json"
-    files_of(work.table).put(path, json.dumps(note).encode())
+    work.notes.keep(key, note)
     return key, note, schema
-
-
-def _notes(work: Backfill) -> dict[str, dict[str, Any]]:
-    """Read what earlier runs of this job have finished."""
-    files = files_of(work.table)
-    found = {}
-    for info in files.list(f"{NOTES}/{_folder(work.job)}/"):
-        text = files.get(info.path)
-        if text is not None:
-            found[info.path.rpartition("/")[2].removesuffix(".json")] = json.loads(text)
-    return found
 
 
 def _with_files(fragment: lance.LanceFragment, note: dict[str, Any]) -> FragmentMetadata:

@@ -36,6 +36,8 @@ def check(route: Route, fields: dict[str, Any], access: Access) -> None:
                 (require_creation if creates else require_table)(access, member, role)
         case On.EVERYTHING:
             require_sight(access, ())
+        case On.QUERIED:
+            require_namespace(access, (), route.role)
 
 
 def new_name(identifier: Identifier, fields: dict[str, Any]) -> Identifier:

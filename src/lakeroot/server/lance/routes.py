@@ -49,6 +49,7 @@ class On(Enum):
     MEMBERS = auto()  # every member of the batch
     TRANSACTION = auto()  # the table of the transaction
     EVERYTHING = auto()  # the whole catalog, filtered
+    QUERIED = auto()  # the whole catalog: a view's query may read any table and call any function
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +159,9 @@ ROUTES: Final[tuple[Route, ...]] = (
     _write("backfill_column", "alter_table_backfill_columns",
            api.AlterTableBackfillColumnsRequest, success=202),
     Route("create_materialized_view", "/v1/materialized_view/{id}/create",
-          api.CreateMaterializedViewRequest, WRITER, On.NEW_TABLE, success=201),
+          api.CreateMaterializedViewRequest, ADMIN, On.QUERIED, success=201),
     Route("refresh_materialized_view", "/v1/materialized_view/{id}/refresh",
-          api.RefreshMaterializedViewRequest, WRITER, On.TABLE, success=202),
+          api.RefreshMaterializedViewRequest, ADMIN, On.QUERIED, success=202),
     _read("tags/list", "list_table_tags", api.ListTableTagsRequest, query=_PAGE),
     _read("tags/version", "get_table_tag_version", api.GetTableTagVersionRequest),
     _write("tags/create", "create_table_tag", api.CreateTableTagRequest),
