@@ -7,12 +7,13 @@ from itertools import pairwise
 
 from lakeroot.model.errors import UnsupportedOperationError
 from lakeroot.objects import Objects
-from lakeroot.storage.lance_dir import index_section, versions
+from lakeroot.storage.lance_dir import index_section, placement, versions
 from lakeroot.storage.lance_dir.checking.findings import Finding, finding
+from lakeroot.storage.lance_dir.directory import Directory
 from lakeroot.storage.lance_dir.history import HISTORY_START
 from lakeroot.storage.lance_dir.manifest_table import ManifestTable
 from lakeroot.storage.lance_dir.protobuf import MalformedError
-from lakeroot.storage.lance_dir.rows import record_of
+from lakeroot.storage.lance_dir.rows import Row, record_of
 from lakeroot.storage.lance_dir.state import load
 from lakeroot.storage.lance_dir.version_file import (
     VersionFile,
@@ -60,7 +61,7 @@ def examine_manifest(objects: Objects, table: ManifestTable) -> Examined:
     examined.findings += broken
     examined.is_readable = all(one.code == "manifest-index-missing" for one in broken)
     if examined.is_readable:
-        examined.findings += _restarts(table, contents)
+        examined.findings += _restarts(table, contents, Directory(objects))
     return examined
 
 
@@ -144,7 +145,9 @@ def _past(number: int, content: bytes, present: set[str]) -> Iterator[Finding]:
         )
 
 
-def _restarts(table: ManifestTable, contents: list[tuple[int, bytes | None]]) -> Iterator[Finding]:
+def _restarts(
+    table: ManifestTable, contents: list[tuple[int, bytes | None]], directory: Directory
+) -> Iterator[Finding]:
     """Find versions that were made as if there was none before, and what is missing since."""
     for number, content in contents:
         if number == 1 or content is None or not _is_restart(content):
@@ -155,8 +158,13 @@ def _restarts(table: ManifestTable, contents: list[tuple[int, bytes | None]]) ->
             if kept >= number - 1
         ]
         # What has been there again since was put back, even if it was dropped later.
-        before = {one.row.identifier for one in states[0].entries() if record_of(one.row)}
-        missing = [i for i in before if not any(after.entry(i) for after in states[1:])]
+        missing = [
+            one.row.identifier
+            for one in states[0].entries()
+            if record_of(one.row)
+            and not any(after.entry(one.row.identifier) for after in states[1:])
+            and not _is_flat_table(directory, one.row)
+        ]
         if missing:
             yield finding(
                 "history-restarted",
@@ -165,6 +173,12 @@ def _restarts(table: ManifestTable, contents: list[tuple[int, bytes | None]]) ->
                 "another client took the catalog for a new one, and made it over what was there",
                 version=number,
             )
+
+
+def _is_flat_table(directory: Directory, row: Row) -> bool:
+    """Tell whether a table is found by its directory, also without its row."""
+    name = row.identifier[0]
+    return row.location == placement.flat(name) and directory.probe(name).is_table
 
 
 def _is_restart(content: bytes) -> bool:
