@@ -1,4 +1,5 @@
-# The server of a Lakeroot catalog. Mount or name a catalog, and give an access file:
+# The server of a Lakeroot catalog. Mount or name a catalog, and give an access file, which
+# `lakeroot token create` and `lakeroot grant add` make:
 #   docker build -t lakeroot .
 #   docker run -p 8181:8181 -v ./lake:/lake -v ./access.toml:/etc/lakeroot/access.toml:ro lakeroot
 FROM python:3.11-slim AS build
@@ -17,5 +18,5 @@ VOLUME ["/lake"]
 EXPOSE 8181
 HEALTHCHECK --interval=10s --timeout=3s CMD ["python", "-c", \
   "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8181/healthz', timeout=2)"]
-ENTRYPOINT ["python", "-m", "lakeroot.server"]
-CMD ["--root", "/lake", "--host", "0.0.0.0", "--access-file", "/etc/lakeroot/access.toml"]
+ENTRYPOINT ["lakeroot", "serve"]
+CMD ["/lake", "--host", "0.0.0.0", "--access-file", "/etc/lakeroot/access.toml"]

@@ -3,17 +3,15 @@
 import ssl
 import urllib.request
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import lance
 import lance_namespace
 import pyarrow as pa
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from lance_namespace import CreateNamespaceRequest
 from pyiceberg.catalog import load_catalog
+
+from tests.server.certificates import certificate
 
 ROWS = pa.table({"x": pa.array([1, 2], pa.int64())})
 
@@ -37,36 +35,12 @@ def test_a_metastore_is_served_to_lance_and_iceberg_clients(
     assert current.snapshot_id == 2
 
 
-def _certificate(folder: Path) -> tuple[Path, Path]:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    now = datetime.now(UTC)
-    local = x509.SubjectAlternativeName([x509.DNSName("localhost")])
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(local, critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    kept, secret = folder / "certificate.pem", folder / "key.pem"
-    kept.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    secret.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
-    return kept, secret
-
-
 def test_tls_is_spoken_with_the_files_that_are_given(
     start: Callable[..., str], tmp_path: Path
 ) -> None:
-    certificate, key = _certificate(tmp_path)
-    url = start(host="localhost", tls_certificate=certificate, tls_key=key)
+    public, key = certificate(tmp_path)
+    url = start(host="localhost", tls_certificate=public, tls_key=key)
     assert url.startswith("https://localhost:")
-    trusted = ssl.create_default_context(cafile=certificate)
+    trusted = ssl.create_default_context(cafile=public)
     with urllib.request.urlopen(f"{url}/healthz", context=trusted) as answer:
         assert answer.status == 200

@@ -13,6 +13,7 @@ from lance_namespace import LanceNamespace
 from lance_namespace import errors as wire
 
 from tests.server.conftest import IMPL
+from tests.server.http import Client
 
 ROWS = pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]})
 
@@ -160,6 +161,35 @@ def test_the_generated_client_works_with_any_delimiter(url: str) -> None:
         with pytest.raises(generated.ApiException) as missing:
             tables.describe_table("prod$eu$none", generated.DescribeTableRequest())
         assert missing.value.status == 404
+
+
+@pytest.mark.parametrize("name", ["a b", "a+b", "a%20b", "ä + b"])
+def test_spaces_and_pluses_are_kept_apart(client: LanceNamespace, name: str) -> None:
+    ask(client, "create_namespace", id=[name])
+    ask(client, "create_table", stream(ROWS), id=[name, name])
+    ask(client, "insert_into_table", stream(ROWS), id=[name, name])
+    assert ask(client, "list_namespaces", id=[]).namespaces == [name]
+    assert ask(client, "list_tables", id=[name]).tables == [name]
+    ask(client, "create_table_index", id=[name, name], column="id", index_type="BTREE",
+        name=name)  # fmt: skip
+    stats = ask(client, "describe_table_index_stats", id=[name, name], index_name=name)
+    assert stats.num_indexed_rows == 6
+    ask(client, "drop_table_index", id=[name, name], index_name=name)
+    assert ask(client, "list_table_indices", id=[name, name]).indexes == []
+    assert len(ask(client, "list_table_versions", id=[name, name]).versions) == 4
+    ask(client, "drop_table", id=[name, name])
+    assert ask(client, "list_tables", id=[name]).tables == []
+
+
+def test_a_bare_plus_is_what_the_body_says_and_else_a_space(http: Client) -> None:
+    for name in ("a b", "a+b"):
+        assert http.post("/v1/namespace/a+b/create?delimiter=%24", {"id": [name]}).status == 200
+    assert http.get("/v1/namespace/%24/list").json["namespaces"] == ["a b", "a+b"]
+    assert http.post("/v1/namespace/a+b/create", {"id": ["a-b"]}).json["code"] == 13
+    assert http.post("/v1/namespace/a+b/drop").status == 200
+    assert http.get("/v1/namespace/%24/list").json["namespaces"] == ["a+b"]
+    assert http.post("/v1/namespace/a%2Bb/drop").status == 200
+    assert http.post("/v1/namespace/a+b/create?delimiter=%2B", {}).json["code"] == 1
 
 
 def test_managed_commits_go_through_the_server(tmp_path: Path, start: Any) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -14,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import yaml
 from lance_namespace import (
     CreateNamespaceRequest,
     CreateNamespaceResponse,
@@ -29,7 +27,6 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from lakeroot.model.errors import InvalidInputError
 from lakeroot.server import Limits
-from lakeroot.server.__main__ import main, settings_from
 from tests.server.conftest import IMPL
 from tests.server.http import Client
 
@@ -230,32 +227,6 @@ def test_every_request_is_a_span_of_the_callers_trace(start: Callable[..., str])
     assert span.attributes["http.response.status_code"] == 200
     assert span.context is not None
     assert f"{span.context.trace_id:032x}" == "0af7651916cd43dd8448eb211c80319c"
-
-
-def test_every_setting_can_be_given_on_the_command_line(tmp_path: Path) -> None:
-    given = ["--root", "/lake", "--property", "durable=true", "--workers", "3"]
-    given += ["--access-file", str(tmp_path / "access.toml"), "--host", "0.0.0.0"]
-    given += ["--max-body-mb", "2", "--iceberg-mirror", "--trusted-proxy", "10.0.0.1"]
-    settings = settings_from(given)
-    settings.check()
-    assert settings.properties == {"root": "/lake", "durable": "true"}
-    assert (settings.workers, settings.limits.arrow_bytes) == (3, 2 << 20)
-    assert settings.iceberg.mirror
-    assert settings.trusted_proxies == ("10.0.0.1",)
-
-
-def test_the_command_says_what_is_wrong_and_stops(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--root", "/nowhere", "--host", "0.0.0.0"]) == 1
-    assert "everyone on the network" in capsys.readouterr().err
-
-
-def test_the_container_starts_the_server_with_arguments_it_knows() -> None:
-    repository = Path(__file__).parents[2]
-    found = re.search(r"^CMD (\[.*\])$", (repository / "Dockerfile").read_text(), re.MULTILINE)
-    assert found is not None
-    settings_from(json.loads(found[1])).check()
-    compose = yaml.safe_load((repository / "compose.yaml").read_text())
-    settings_from(compose["services"]["lakeroot"]["command"]).check()
 
 
 def test_a_graceful_stop_finishes_what_is_in_flight(tmp_path: Path) -> None:

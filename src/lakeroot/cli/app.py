@@ -30,6 +30,10 @@ _COMMANDS: Final = {
         "lakeroot.cli.caring:gc",
         "Delete what nothing in the catalog can reach: leftovers, orphans, files of the far past.",
     ),
+    "grant": (
+        "lakeroot.cli.access:grant_group",
+        "Say who may do what: roles on namespaces and tables.",
+    ),
     "head": ("lakeroot.cli.looking:head", "Show the first rows of a table."),
     "history": (
         "lakeroot.cli.looking:history",
@@ -64,7 +68,7 @@ _COMMANDS: Final = {
     ),
     "serve": (
         "lakeroot.cli.serving:serve",
-        "Serve the catalog as Lance REST, as Iceberg REST, and to people in a console.",
+        "Serve a catalog as Lance REST, as Iceberg REST, and to people in a console.",
     ),
     "show": ("lakeroot.cli.looking:show_table", "Show what is known of a table."),
     "sql": (
@@ -74,6 +78,10 @@ _COMMANDS: Final = {
     "sync": ("lakeroot.cli.copying:sync", "Make the catalog TARGET say what this one says."),
     "table": ("lakeroot.cli.naming:table_group", "Create, name, rename and drop tables."),
     "tag": ("lakeroot.cli.inside:tag_group", "Name versions of a table."),
+    "token": (
+        "lakeroot.cli.access:token_group",
+        "Make, list and revoke the tokens of a server; only their hashes are kept.",
+    ),
     "undo": (
         "lakeroot.cli.undoing:undo",
         "Take COMMIT, a version of the catalog, back by a commit of its own.",

@@ -26,7 +26,7 @@ def open_lake(where: str, **properties: str) -> Lake:
     A path or bucket that holds a DeltaCAT catalog is opened as one; ``http://`` is Lance REST;
     ``iceberg+http://`` is an Iceberg REST catalog. Further properties are the catalog's own.
     """
-    impl, given = _implementation(str(where), properties)
+    impl, given = implementation(str(where), properties)
     if impl == _DIRECTORY:
         with translated():
             store, author, _ = open_directory(without_jobs(given))
@@ -45,7 +45,8 @@ def _connected(impl: str, given: dict[str, Any]) -> "LanceNamespace":
         raise cause from None
 
 
-def _implementation(where: str, properties: dict[str, str]) -> tuple[str, dict[str, Any]]:
+def implementation(where: str, properties: dict[str, str]) -> tuple[str, dict[str, Any]]:
+    """Tell what kind of catalog is at an address, in the words of `lance_namespace.connect`."""
     scheme = where.partition("://")[0].lower() if "://" in where else ""
     if scheme in ("http", "https"):
         return "rest", {"uri": where, **properties}

@@ -32,7 +32,7 @@ from lakeroot.server.wire import Receive, Request, Response, Send
 _GOOD_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 _ONCE: Final = frozenset({"authorization", "content-length", "content-type", "x-api-key", "host"})
 _PIECE: Final = 1 << 20
-_METRICS_SECONDS: Final = 1.0
+_KEEP_UP_SECONDS: Final = 1.0
 
 
 class Face(Protocol):
@@ -201,7 +201,7 @@ class Application:
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         helpers = [
-            asyncio.create_task(self._publish()),
+            asyncio.create_task(self._keep_up()),
             asyncio.create_task(self._deadlines.watch()),
         ]
         await send({"type": "lifespan.startup.complete"})
@@ -214,10 +214,12 @@ class Application:
         await asyncio.to_thread(self._backend.caller.close)
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def _publish(self) -> None:
+    async def _keep_up(self) -> None:
+        """Tell the other workers what was counted, and see whether the access file changed."""
         while True:
-            await asyncio.sleep(_METRICS_SECONDS)
+            await asyncio.sleep(_KEEP_UP_SECONDS)
             self._metrics.publish()
+            self._authentication.refresh()
 
 
 def _headers(raw: Sequence[tuple[bytes, bytes]]) -> tuple[dict[str, str], RefusalError | None]:

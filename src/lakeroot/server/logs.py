@@ -10,23 +10,35 @@ import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
+
+from lakeroot.model.errors import InvalidInputError
+
+LogFormat = Literal["json", "text"]
 
 _FLUSH_SECONDS: Final = 0.2
-
-
 _ENCODE: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def _line(fields: dict[str, Any]) -> bytes:
-    at = datetime.now(UTC).isoformat(timespec="milliseconds")
-    return (_ENCODE({"at": at, **fields}) + "\n").encode()
+    return (_ENCODE({"at": _now(), **fields}) + "\n").encode()
+
+
+def _text_line(fields: dict[str, Any]) -> bytes:
+    """Write a request for people; names are written as in JSON, so they cannot forge a line."""
+    shown = (_ENCODE(value) if name == "object" else value for name, value in fields.items())
+    return (" ".join((_now(), *map(str, shown))) + "\n").encode()
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 class AccessLog:
     """Every request, written a few times a second so that a busy server is not slowed down."""
 
-    def __init__(self, target: Path | None) -> None:
+    def __init__(self, target: Path | None, form: LogFormat = "json") -> None:
+        self._line = _line if form == "json" else _text_line
         self._descriptor = (
             sys.stderr.fileno() if target is None else _open_for_append(target, 0o640)
         )
@@ -36,7 +48,7 @@ class AccessLog:
         """Note one answered request."""
         if not self._waiting:
             asyncio.get_running_loop().call_later(_FLUSH_SECONDS, self.flush)
-        self._waiting.append(_line(fields))
+        self._waiting.append(self._line(fields))
 
     def flush(self) -> None:
         """Write what is waiting."""
@@ -61,8 +73,13 @@ class AuditLog:
 
 
 def _open_for_append(target: Path, mode: int) -> int:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    return os.open(target, os.O_WRONLY | os.O_APPEND | os.O_CREAT, mode)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(target, os.O_WRONLY | os.O_APPEND | os.O_CREAT, mode)
+    except OSError as problem:
+        raise InvalidInputError(
+            f"The log {target} cannot be written", problem.strerror or str(problem)
+        ) from problem
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

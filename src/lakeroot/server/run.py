@@ -4,7 +4,7 @@ import shutil
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ import uvicorn
 from lance_namespace import LanceNamespace
 from uvicorn.supervisors import Multiprocess
 
-from lakeroot.model.errors import InvalidInputError
+from lakeroot.model.errors import InvalidInputError, LakerootError
 from lakeroot.server.application import Application, Face
 from lakeroot.server.backend import Backend
 from lakeroot.server.calls import Caller
@@ -24,7 +24,6 @@ from lakeroot.server.health import Health
 from lakeroot.server.iceberg.openapi import iceberg_document
 from lakeroot.server.identity.authentication import Authentication
 from lakeroot.server.identity.cookies import SESSION
-from lakeroot.server.identity.policy import read_policy
 from lakeroot.server.lance.face import LanceFace
 from lakeroot.server.lance.openapi import lance_document
 from lakeroot.server.logs import AccessLog, AuditLog
@@ -43,7 +42,6 @@ _DOCUMENTS: Final = {
 
 def build(settings: Settings, shared: Path | None = None) -> Application:
     """Make the application of one worker process: it opens the catalog and every log for itself."""
-    policy = read_policy(settings.access_file) if settings.access_file else None
     caller = Caller(min(settings.limits.concurrency, 64))
     backend = Backend(
         _open(settings),
@@ -55,7 +53,7 @@ def build(settings: Settings, shared: Path | None = None) -> Application:
         ),
     )
     metrics = Metrics(shared)
-    authentication = Authentication(policy, caller)
+    authentication = Authentication(settings.access_file, caller)
     faces: list[Face] = [
         LanceFace(backend),
         DeferredFace("iceberg", "/iceberg/", lambda: _iceberg(settings, backend, shared)),
@@ -63,7 +61,7 @@ def build(settings: Settings, shared: Path | None = None) -> Application:
         DeferredFace("door", "/console/-/", lambda: _door(backend, authentication), public=True),
         Health(backend, metrics, _DOCUMENTS),
     ]
-    log = AccessLog(settings.access_log) if settings.log_requests else None
+    log = AccessLog(settings.access_log, settings.log_format) if settings.log_requests else None
     traced = tracing() if settings.traces else None
     return Application(faces, backend, authentication, metrics, log, traced)
 
@@ -101,6 +99,8 @@ def _open(settings: Settings) -> LanceNamespace:
     try:
         return lance_namespace.connect(settings.impl, dict(settings.properties))
     except ValueError as problem:  # how `connect` reports whatever the constructor raised
+        if isinstance(problem.__context__, LakerootError):
+            raise problem.__context__ from None
         raise InvalidInputError("The catalog cannot be opened", clean(str(problem))) from problem
 
 
@@ -116,13 +116,18 @@ class _Worker:
         return self.built or build(self.settings, self.shared)
 
 
-def serve(settings: Settings) -> None:
-    """Serve the catalog until the process is asked to stop; requests in flight are finished."""
+def serve(settings: Settings, listens: Callable[[str], None] | None = None) -> None:
+    """Serve the catalog until the process is asked to stop; requests in flight are finished.
+
+    `listens` is told the address as soon as clients can connect to it.
+    """
     settings.check()
     # Built before anything listens, so that whoever starts the server sees what is wrong.
     worker = _Worker(settings, built=build(settings))
     listening = _listen(settings)
     try:
+        if listens is not None:
+            listens(_address(settings, listening))
         if settings.workers == 1:
             uvicorn.Server(_config(worker)).run(sockets=[listening])
         else:
@@ -154,8 +159,7 @@ def serving(settings: Settings) -> Iterator[str]:
             if not thread.is_alive():
                 raise InvalidInputError("The server did not start", "the log has the reason")
             thread.join(0.005)
-        scheme = "https" if settings.tls_certificate else "http"
-        yield f"{scheme}://{settings.host}:{listening.getsockname()[1]}"
+        yield _address(settings, listening)
     finally:
         server.should_exit = True
         thread.join()
@@ -178,6 +182,12 @@ def _listen(settings: Settings) -> socket.socket:
     listening.listen(2048)
     listening.set_inheritable(True)
     return listening
+
+
+def _address(settings: Settings, listening: socket.socket) -> str:
+    scheme = "https" if settings.tls_certificate else "http"
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"{scheme}://{host}:{listening.getsockname()[1]}"
 
 
 def _config(worker: _Worker) -> uvicorn.Config:

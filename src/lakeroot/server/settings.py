@@ -8,6 +8,7 @@ from pathlib import Path
 from lakeroot.model.errors import InvalidInputError
 from lakeroot.server.iceberg.settings import IcebergSettings
 from lakeroot.server.limits import Limits
+from lakeroot.server.logs import LogFormat
 from lakeroot.server.vending import Vendor
 
 
@@ -29,6 +30,7 @@ class Settings:
     audit_log: Path | None = None
     access_log: Path | None = None
     log_requests: bool = True
+    log_format: LogFormat = "json"
     traces: bool = False
     tls_certificate: Path | None = None
     tls_key: Path | None = None
@@ -50,6 +52,27 @@ class Settings:
             raise InvalidInputError("A server needs at least one worker")
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise InvalidInputError("TLS needs both a certificate file and a key file")
+        if self.tls_certificate is not None and self.tls_key is not None:
+            _check_tls(self.tls_certificate, self.tls_key)
+        if self.vend_storage_options and self.credential_vendor is not None:
+            raise InvalidInputError(
+                "Short-lived keys are of no use beside the server's own",
+                "both are to be handed out",
+                "Choose one of them",
+            )
+
+
+def _check_tls(certificate: Path, key: Path) -> None:
+    import ssl  # only where TLS is spoken
+
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+    except OSError as problem:  # an error of TLS is one of the system, too
+        raise InvalidInputError(
+            f"TLS cannot be spoken with {certificate} and {key}",
+            problem.strerror or str(problem),
+            "Give a certificate and its own key, both in PEM form",
+        ) from problem
 
 
 def _is_loopback(host: str) -> bool:

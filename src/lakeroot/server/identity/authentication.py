@@ -1,26 +1,72 @@
 """From the headers of a request to what its sender may do."""
 
+import logging
 from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from lakeroot.model.errors import UnauthenticatedError
+from lakeroot.model.errors import InvalidInputError, UnauthenticatedError
 from lakeroot.server.calls import Caller
 from lakeroot.server.identity.access import EVERYTHING, Access
-from lakeroot.server.identity.oidc import Claims, Verifier
-from lakeroot.server.identity.policy import Policy
-from lakeroot.server.identity.tokens import Tokens
+from lakeroot.server.identity.issuers import Issuer
+from lakeroot.server.identity.policy import Policy, read_policy
+from lakeroot.server.identity.tokens import StaticToken, Tokens
+
+if TYPE_CHECKING:
+    from lakeroot.server.identity.oidc import Claims, Verifier
+
+_LOG: Final = logging.getLogger("lakeroot.server")
 
 
 class Authentication:
-    """Knows callers by their tokens; without a policy, nobody is asked."""
+    """Knows callers by their tokens; without an access file, nobody is asked."""
 
-    def __init__(self, policy: Policy | None, caller: Caller) -> None:
-        self._policy = policy
+    def __init__(self, access_file: Path | None, caller: Caller) -> None:
+        self._file = access_file
         self._caller = caller
-        self._tokens = Tokens(policy.tokens if policy else ())
-        self._verifier = Verifier(policy.issuer) if policy and policy.issuer else None
-        self._by_token = (
-            {t.name: policy.access(f"token:{t.name}") for t in policy.tokens} if policy else {}
-        )
+        self._issuer: Issuer | None = None
+        self._verifier: Verifier | None = None
+        self._seen: object = None
+        self._policy: Policy | None = None
+        if access_file is not None:
+            self._seen = _state_of(access_file)
+            self._take(read_policy(access_file))
+
+    def refresh(self) -> None:
+        """Take a changed access file at its word; keep to the last good one if it has a fault."""
+        if self._file is None:
+            return
+        state = _state_of(self._file)
+        if state == self._seen:
+            return
+        self._seen = state
+        try:
+            self._take(read_policy(self._file))
+        except InvalidInputError as problem:
+            _LOG.error("the access file is not taken, the one before still holds: %s", problem)
+        else:
+            _LOG.warning("the access file has changed, and what it says holds from now on")
+
+    def _take(self, policy: Policy) -> None:
+        if policy.issuer is None:
+            self._verifier = None
+        elif policy.issuer != self._issuer:
+            from lakeroot.server.identity.oidc import Verifier  # only where there is an issuer
+
+            self._verifier = Verifier(policy.issuer)
+        self._issuer = policy.issuer
+        self._tokens = Tokens(policy.tokens)
+        self._by_token = {t.name: policy.access(f"token:{t.name}") for t in policy.tokens}
+        self._policy = policy
+
+    @property
+    def asks(self) -> bool:
+        """Tell whether callers must say who they are."""
+        return self._policy is not None
+
+    def static_token(self, token: str) -> StaticToken | None:
+        """The entry of a static token that is good now."""
+        return self._tokens.found(token) if self._policy is not None else None
 
     async def access(self, headers: Mapping[str, str]) -> Access:
         """What the sender may do; refuses a sender who cannot say who they are."""
@@ -28,20 +74,28 @@ class Authentication:
         if policy is None:
             return EVERYTHING
         token = _token_in(headers)
-        name = self._tokens.name_of(token)
-        if name is not None:
-            return self._by_token[name]
+        found = self._tokens.found(token)
+        if found is not None:
+            return self._by_token[found.name]
         claims = await self._claims(token)
         if claims is None:
             raise UnauthenticatedError("The token is not valid", fix="Ask for a fresh token")
         return policy.access(f"oidc:{claims.name}", claims.groups)
 
-    async def _claims(self, token: str) -> Claims | None:
+    async def _claims(self, token: str) -> "Claims | None":
         verifier = self._verifier
         if verifier is None:
             return None
         known = verifier.remembered(token)
         return known or await self._caller.run(lambda: verifier.verify(token))
+
+
+def _state_of(file: Path) -> object:
+    try:
+        found = file.stat()
+    except OSError as problem:
+        return problem.errno
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _token_in(headers: Mapping[str, str]) -> str:

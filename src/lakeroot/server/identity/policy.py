@@ -2,7 +2,7 @@
 
 [[tokens]]
 name = "etl"
-sha256 = "…"                    # `lakeroot.server.hash_of(token)`
+sha256 = "…"                    # of the token; `lakeroot token create` writes all of this
 expires = 2027-01-01T00:00:00Z  # may be left out
 
 [oidc]
@@ -26,7 +26,7 @@ from typing import Any
 from lakeroot.model.errors import InvalidInputError
 from lakeroot.model.identifiers import Identifier, identifier_of
 from lakeroot.server.identity.access import Access, Role, strongest
-from lakeroot.server.identity.oidc import Issuer
+from lakeroot.server.identity.issuers import Issuer
 from lakeroot.server.identity.tokens import StaticToken
 
 ANYONE = "anyone"
@@ -59,17 +59,39 @@ class Policy:
 def read_policy(file: Path) -> Policy:
     """Read the access file; anything it does not understand is an error."""
     try:
-        found = tomllib.loads(file.read_text(encoding="utf-8"))
+        return parse_policy(file.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as problem:
+        raise InvalidInputError(f"The access file {file} is not UTF-8") from problem
     except OSError as problem:
-        raise InvalidInputError(f"The access file {file} cannot be read") from problem
+        raise InvalidInputError(
+            f"The access file {file} cannot be read", problem.strerror or ""
+        ) from problem
+    except InvalidInputError as problem:
+        why = f"{problem.what}: {problem.why}" if problem.why else problem.what
+        raise InvalidInputError(
+            f"The access file {file} is not valid", why, problem.fix
+        ) from problem
+
+
+def parse_policy(text: str) -> Policy:
+    """Understand the text of an access file."""
+    try:
+        found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as problem:
-        raise InvalidInputError(f"The access file {file} is not TOML", str(problem)) from problem
+        raise InvalidInputError("It is not TOML", str(problem)) from problem
     _only(found, {"tokens", "oidc", "grants"}, "the access file")
+    for kind in ("tokens", "grants"):
+        if not _is_tables(found.get(kind, [])):
+            raise InvalidInputError(f"{kind} is not a list of tables", fix=f"Write [[{kind}]]")
     return Policy(
         tuple(_token(entry) for entry in found.get("tokens", [])),
         _issuer(found["oidc"]) if "oidc" in found else None,
-        tuple(_grant(entry) for entry in found.get("grants", [])),
+        tuple(grant_of(entry) for entry in found.get("grants", [])),
     )
+
+
+def _is_tables(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(entry, dict) for entry in value)
 
 
 def _token(entry: Mapping[str, Any]) -> StaticToken:
@@ -99,7 +121,8 @@ def _issuer(entry: Mapping[str, Any]) -> Issuer:
     return Issuer(**fields)
 
 
-def _grant(entry: Mapping[str, Any]) -> Grant:
+def grant_of(entry: Mapping[str, Any]) -> Grant:
+    """Understand one grant of the access file."""
     _only(entry, {"to", "role", "on"}, "a grant")
     to = _text(entry, "to", "a grant")
     if to != ANYONE and not to.startswith(_KINDS):

@@ -36,11 +36,11 @@ class Tokens:
     def __init__(self, tokens: Iterable[StaticToken]) -> None:
         self._by_hash = {token.sha256.lower(): token for token in tokens}
 
-    def name_of(self, token: str) -> str | None:
-        """The name behind a token, or nothing."""
+    def found(self, token: str) -> StaticToken | None:
+        """The entry of a token that is good now, or nothing."""
         if len(token) > _LONGEST:
             return None
         found = self._by_hash.get(hash_of(token))
         if found is None or (found.expires is not None and found.expires <= datetime.now(UTC)):
             return None
-        return found.name
+        return found

@@ -46,10 +46,22 @@ def fields_of(
     if request.query_string:
         fields.update(_from_query(route, request))
     if "{id}" in route.path:
-        _put(fields, "id", identifier_in(parts[1], delimiter_of(request)))
+        delimiter = delimiter_of(request)
+        reading = identifier_in(_spaced(parts[1], delimiter), delimiter)
+        if "+" in parts[1] and fields.get("id") not in (None, reading):
+            reading = identifier_in(parts[1], delimiter)
+        _put(fields, "id", reading)
     if "{index_name}" in route.path:
-        _put(fields, "index_name", decoded(parts[3]))
+        name = decoded(_spaced(parts[3]))
+        if "+" in parts[3] and fields.get("index_name") not in (None, name):
+            name = decoded(parts[3])
+        _put(fields, "index_name", name)
     return fields
+
+
+def _spaced(segment: str, delimiter: str = "") -> str:
+    """Read a bare `+` as a space: Lance's own client writes it so, and `%2B` for a real one."""
+    return segment if "+" in delimiter else segment.replace("+", "%20")
 
 
 def _put(fields: dict[str, Any], name: str, value: object) -> None:
