@@ -1,11 +1,12 @@
 """Both faces against generated requests: whatever is sent, never a 5xx and never another shape."""
 
+import os
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, given, settings
 
 from lakeroot.server.bodies import ARROW_STREAM
 from lakeroot.server.iceberg.openapi import iceberg_document
@@ -19,10 +20,11 @@ schemathesis.serializer.alias(ARROW_STREAM, "application/octet-stream")
 
 LANCE = schemathesis.openapi.from_dict(lance_document())
 ICEBERG = schemathesis.openapi.from_dict(iceberg_document())
-# Few examples of each operation, always the same ones: a longer run is a flag away.
+# Few examples of each operation, always the same ones; a longer run is a variable away.
+MANY = int(os.environ.get("LAKEROOT_EXAMPLES", "0"))
 FEW = settings(
-    max_examples=4,
-    derandomize=True,
+    max_examples=MANY or 4,
+    derandomize=not MANY,
     deadline=None,
     database=None,
     phases=[Phase.explicit, Phase.generate],
@@ -52,16 +54,34 @@ def _check(case: Any, address: str, is_shaped: Callable[[Any], bool]) -> None:
         assert leak not in answer.text
 
 
-@LANCE.parametrize()
-@FEW
-def test_lance_rest_never_fails(case: Any, address: str) -> None:
-    _check(case, address, lambda body: isinstance(body["code"], int) and "error" in body)
+def _operations(schema: Any) -> list[Any]:
+    """Every operation as a parameter with a name of its own: xdist runs a name only once."""
+    found = [result.ok() for result in schema.get_all_operations()]
+    return [pytest.param(operation, id=operation.label) for operation in found]
 
 
-@ICEBERG.parametrize()
-@FEW
-def test_iceberg_rest_never_fails(case: Any, address: str) -> None:
-    _check(case, address, lambda body: {"message", "type", "code"} <= set(body["error"]))
+def _generated(operation: Any, address: str, is_shaped: Callable[[Any], bool]) -> None:
+    @FEW
+    @given(case=operation.as_strategy())
+    def never_fails(case: Any) -> None:
+        _check(case, address, is_shaped)
+
+    never_fails()
+
+
+@pytest.mark.parametrize("operation", _operations(LANCE))
+def test_lance_rest_never_fails(operation: Any, address: str) -> None:
+    _generated(operation, address, lambda body: isinstance(body["code"], int) and "error" in body)
+
+
+@pytest.mark.parametrize("operation", _operations(ICEBERG))
+def test_iceberg_rest_never_fails(operation: Any, address: str) -> None:
+    _generated(operation, address, lambda body: {"message", "type", "code"} <= set(body["error"]))
+
+
+def test_every_operation_of_both_documents_is_tried() -> None:
+    assert len(_operations(LANCE)) == len(LANCE_ROUTES)
+    assert len(_operations(ICEBERG)) == len(ICEBERG_ROUTES)
 
 
 def test_the_documents_are_served(address: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from time import monotonic
 from typing import IO, Any, Final
+from urllib.parse import parse_qsl
 
 import pyarrow as pa
 
@@ -23,6 +24,8 @@ ARROW_FILE: Final = "application/vnd.apache.arrow.file"
 _ARROW_TYPES: Final = frozenset({"", ARROW_STREAM, "application/octet-stream"})
 _IN_MEMORY: Final = 8 << 20
 _WRITE_AT_ONCE: Final = 1 << 20
+_FORM: Final = "application/x-www-form-urlencoded"
+_LARGEST_FORM: Final = 64 << 10
 _DEEPEST_JSON: Final = 200
 
 
@@ -92,6 +95,27 @@ def require_json_type(request: Request) -> None:
         raise WrongContentTypeError(
             f"This route takes JSON, not {kind[:80]!r}", fix="Send application/json"
         )
+
+
+async def read_form(request: Request, idle_seconds: float) -> dict[str, str]:
+    """Receive the fields of a form, each once."""
+    if content_type(request) != _FORM:
+        raise WrongContentTypeError("This address takes a form", fix=f"Send {_FORM}")
+    body = await read_bytes(request, _LARGEST_FORM, idle_seconds)
+    try:
+        pairs = parse_qsl(
+            body.decode("ascii"),
+            keep_blank_values=True,
+            strict_parsing=bool(body),
+            errors="strict",
+            max_num_fields=20,
+        )
+    except ValueError as problem:
+        raise MalformedRequestError("The form cannot be read") from problem
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise MalformedRequestError("A field of the form was given more than once")
+    return found
 
 
 @asynccontextmanager

@@ -21,6 +21,7 @@ from lakeroot.server.backend import Backend
 from lakeroot.server.calls import Caller
 from lakeroot.server.deferred import DeferredFace
 from lakeroot.server.health import Health
+from lakeroot.server.iceberg.oauth import OAuthFace
 from lakeroot.server.iceberg.openapi import iceberg_document
 from lakeroot.server.identity.authentication import Authentication
 from lakeroot.server.identity.cookies import SESSION
@@ -57,6 +58,7 @@ def build(settings: Settings, shared: Path | None = None) -> Application:
     faces: list[Face] = [
         LanceFace(backend),
         DeferredFace("iceberg", "/iceberg/", lambda: _iceberg(settings, backend, shared)),
+        OAuthFace(backend, authentication),
         DeferredFace("console", "/console", lambda: _console(backend), cookie=SESSION),
         DeferredFace("door", "/console/-/", lambda: _door(backend, authentication), public=True),
         Health(backend, metrics, _DOCUMENTS),

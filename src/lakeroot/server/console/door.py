@@ -4,9 +4,10 @@ import asyncio
 
 from lakeroot.model.errors import LakerootError, PermissionDeniedError, UnauthenticatedError
 from lakeroot.server.backend import Backend
+from lakeroot.server.bodies import read_form
 from lakeroot.server.console import rendering
 from lakeroot.server.console.addresses import BASE, is_local
-from lakeroot.server.console.forms import is_same_origin, read_form
+from lakeroot.server.console.forms import is_same_origin
 from lakeroot.server.identity.authentication import Authentication
 from lakeroot.server.identity.cookies import SESSION, set_cookie
 from lakeroot.server.refusals import (

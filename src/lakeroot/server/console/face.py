@@ -11,6 +11,7 @@ from lance_namespace import LanceNamespace
 from lakeroot.model.errors import LakerootError, UnauthenticatedError
 from lakeroot.model.identifiers import DELIMITER, Identifier
 from lakeroot.server.backend import Backend
+from lakeroot.server.bodies import read_form
 from lakeroot.server.console import catalog_pages, forms, rendering, row_pages, table_pages
 from lakeroot.server.console.addresses import BASE, identifier_in
 from lakeroot.server.console.health_pages import HealthPages
@@ -182,7 +183,7 @@ class ConsoleFace:
             raise RouteNotFoundError("There is no such form")
         operation, role, action = forms.ACTIONS[parts[2]]
         identifier = self._target(request, operation, parts[1])
-        fields = await forms.read_form(request, self._backend.limits.idle_seconds)
+        fields = await read_form(request, self._backend.limits.idle_seconds)
         forms.require_own_form(request, fields)
         visit = Visit(self._backend.namespace, request.access)
         require_table(request.access, identifier, role)

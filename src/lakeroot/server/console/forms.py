@@ -2,41 +2,19 @@
 
 from collections.abc import Callable, Mapping
 from typing import Final
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
 from lance_namespace import CreateTableTagRequest, DropTableRequest, RestoreTableRequest
 
 from lakeroot.model.errors import InvalidInputError, PermissionDeniedError
 from lakeroot.model.identifiers import Identifier, show
-from lakeroot.server.bodies import content_type, read_bytes
 from lakeroot.server.console.addresses import namespace_address, table_address
 from lakeroot.server.console.visit import Visit, whole_number
 from lakeroot.server.identity.access import Role
 from lakeroot.server.identity.cookies import is_form_token
-from lakeroot.server.refusals import MalformedRequestError, WrongContentTypeError
 from lakeroot.server.wire import Request
 
 Fields = Mapping[str, str]
-_LARGEST: Final = 64 << 10
-_FORM: Final = "application/x-www-form-urlencoded"
-
-
-async def read_form(request: Request, idle_seconds: float) -> dict[str, str]:
-    """Receive the fields of a form, each once."""
-    if content_type(request) != _FORM:
-        raise WrongContentTypeError("This address takes a form", fix=f"Send {_FORM}")
-    body = await read_bytes(request, _LARGEST, idle_seconds)
-    try:
-        pairs = parse_qsl(
-            body.decode("ascii"),
-            keep_blank_values=True,
-            strict_parsing=bool(body),
-            errors="strict",
-            max_num_fields=20,
-        )
-    except ValueError as problem:
-        raise MalformedRequestError("The form cannot be read") from problem
-    return dict(pairs)
 
 
 def require_own_form(request: Request, fields: Fields) -> None:
