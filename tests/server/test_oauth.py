@@ -5,6 +5,7 @@ from base64 import b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -39,10 +40,10 @@ def secured(start: Callable[..., str], access: Path, token: str, tmp_path: Path)
     return start(access_file=access, audit_log=tmp_path / "audit.jsonl")
 
 
-def ask(url: str, headers: dict[str, str] | None = None, **fields: str) -> Answer:
+def ask(url: str, /, *headers: tuple[str, str], **fields: str) -> Answer:
     form = {"content-type": "application/x-www-form-urlencoded"}
     with Client(url) as http:
-        return http.post(TOKENS, urlencode(fields).encode(), headers={**form, **(headers or {})})
+        return http.post(TOKENS, urlencode(fields).encode(), headers={**form, **dict(headers)})
 
 
 @pytest.mark.parametrize("credential", ["etl:{}", "{}"])
@@ -57,7 +58,7 @@ def test_pyiceberg_works_with_a_credential(secured: str, token: str, credential:
 
 
 def test_pyiceberg_works_with_its_newer_oauth_manager(secured: str, token: str) -> None:
-    auth = {
+    auth: Any = {
         "type": "oauth2",
         "oauth2": {
             "client_id": "etl",
@@ -86,7 +87,7 @@ def test_the_answer_is_the_token_and_how_long_it_is_good(secured: str, token: st
     assert answer.json["access_token"] == token
     assert 0 < answer.json["expires_in"] <= 86400
     assert (answer.json["token_type"], answer.json["scope"]) == ("bearer", "catalog")
-    basic = {"authorization": "Basic " + b64encode(f"etl:{token}".encode()).decode()}
+    basic = ("authorization", "Basic " + b64encode(f"etl:{token}".encode()).decode())
     assert ask(secured, basic, grant_type="client_credentials").json["access_token"] == token
     # How Java clients renew: by exchanging a token that is still good.
     renewed = ask(secured, grant_type=EXCHANGE, subject_token=token)
@@ -100,10 +101,10 @@ def test_bad_requests_get_the_errors_of_oauth(secured: str, token: str, tmp_path
         (401, "invalid_client", ask(secured, grant_type=EXCHANGE, subject_token="lkr_x")),
         (400, "invalid_request", ask(secured, **credentials)),
         (400, "invalid_request", ask(secured, client_secret=token)),
-        (400, "invalid_request", ask(secured, {"authorization": "Basic ***"}, **credentials)),
+        (400, "invalid_request", ask(secured, ("authorization", "Basic ***"), **credentials)),
         (400, "unsupported_grant_type", ask(secured, grant_type="password", password=token)),
         (413, "invalid_request", ask(secured, **credentials, client_secret="x" * 70_000)),
-        (415, "invalid_request", ask(secured, {"content-type": "application/json"})),
+        (415, "invalid_request", ask(secured, ("content-type", "application/json"))),
     ):
         assert (answer.status, answer.json["error"]) == (status, name), answer.body
         assert token not in answer.body.decode()
