@@ -38,7 +38,12 @@ def report(error: Exception, *, debug: bool) -> int:
     for line in (known.why, known.fix):
         if line:
             click.echo(f"  {line[:1].upper()}{line[1:]}.".replace("..", "."), err=True)
-    return _CODES.get(known.code, EXIT_FAILED)
+    return exit_code_of(known.code)
+
+
+def exit_code_of(code: int) -> int:
+    """Give the exit code for the code of an error."""
+    return _CODES.get(code, EXIT_FAILED)
 
 
 def _known(error: BaseException | None) -> errors.LakerootError | None:
