@@ -20,6 +20,7 @@ from lakeroot.server.lance.face import STATUS_OF_CODE
 from lakeroot.server.lance.routes import ROUTES as LANCE_ROUTES
 from lakeroot.storage.iceberg_rest.config import _FREE, _KNOWN
 from lakeroot.storage.lance_dir.checking.findings import KINDS
+from tests.docs.routes import with_routes
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -92,12 +93,9 @@ def test_every_property_of_an_iceberg_catalog_is_described() -> None:
 
 def test_every_route_is_described_with_the_role_it_needs() -> None:
     text = page("rest.md")
-    lance = [(f"{r.method} {r.path}", r.operation, r.role) for r in LANCE_ROUTES]
-    iceberg = [(f"{r.method} {r.path}", r.operation, r.role) for r in ICEBERG_ROUTES]
-    lines = [f"| `{how}` | {what} | {role.name.lower()} |" for how, what, role in lance + iceberg]
 
-    assert [line for line in lines if line not in text] == []
-    assert text.count("\n| `") == len(lines), "a route is described that there is not"
+    assert text.count("\n| `") == len(LANCE_ROUTES) + len(ICEBERG_ROUTES)
+    assert text == with_routes(text), "run `python -m tests.docs.routes`"
 
 
 def test_every_page_of_the_console_is_described() -> None:
