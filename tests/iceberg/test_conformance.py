@@ -12,12 +12,13 @@ import pytest
 import lakeroot
 from lakeroot.model import errors
 from tests.asking import Lake
-from tests.conformance import test_namespaces, test_rename, test_tables
+from tests.conformance import test_namespaces, test_registering, test_rename, test_tables
 from tests.iceberg.servers import Weed, fresh_name
 from tests.iceberg.under import Under
 
 MODULES = {
     "namespaces": test_namespaces,
+    "registering": test_registering,
     "rename": test_rename,
     "tables": test_tables,
 }
