@@ -1,5 +1,4 @@
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -7,24 +6,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeroot.cli.app import _COMMANDS, LazyGroup, lakeroot, main
-
-Run = Callable[..., tuple[int, str, str]]
+from tests.cli.running import Run
 
 
 @pytest.fixture
 def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    root = str(tmp_path / "lake")
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = 0
-        try:
-            main(["-r", root, *arguments])
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return call
+    return Run(tmp_path / "lake", capsys)
 
 
 @pytest.fixture
@@ -41,30 +28,23 @@ def filled(run: Run, rows: str) -> Run:
     return run
 
 
-def answer(run: Run, *arguments: str) -> list[dict[str, object]]:
-    code, out, err = run("-o", "json", *arguments)
-    assert code == 0, err
-    found: list[dict[str, object]] = json.loads(out)
-    return found
-
-
 def test_an_empty_catalog_lists_nothing_and_makes_nothing(run: Run, tmp_path: Path) -> None:
-    assert answer(run, "ls") == []
+    assert run.json("ls") == []
     assert not (tmp_path / "lake").exists()
 
 
 def test_names_are_listed(filled: Run) -> None:
-    assert answer(filled, "ls") == [{"kind": "namespace", "name": "air"}]
-    assert answer(filled, "ls", "air") == [{"kind": "table", "name": "air.words"}]
-    assert answer(filled, "ls", "-a") == [{"kind": "table", "name": "air.words"}]
-    assert answer(filled, "ns", "show", "air") == [{"property": "owner", "value": "ada"}]
+    assert filled.json("ls") == [{"kind": "namespace", "name": "air"}]
+    assert filled.json("ls", "air") == [{"kind": "table", "name": "air.words"}]
+    assert filled.json("ls", "-a") == [{"kind": "table", "name": "air.words"}]
+    assert filled.json("ns", "show", "air") == [{"property": "owner", "value": "ada"}]
 
 
 def test_rows_are_shown_and_counted(filled: Run) -> None:
-    assert answer(filled, "head", "air.words", "-n", "1", "-c", "word") == [{"word": "a"}]
+    assert filled.json("head", "air.words", "-n", "1", "-c", "word") == [{"word": "a"}]
     assert filled("count", "air.words", "-w", "n > 1")[1].strip() == "2"
-    assert [one["column"] for one in answer(filled, "schema", "air.words")] == ["n", "word"]
-    assert {"what": "rows", "value": 3} in answer(filled, "show", "air.words")
+    assert [one["column"] for one in filled.json("schema", "air.words")] == ["n", "word"]
+    assert {"what": "rows", "value": 3} in filled.json("show", "air.words")
 
 
 def test_csv_is_for_scripts(filled: Run) -> None:
@@ -73,32 +53,32 @@ def test_csv_is_for_scripts(filled: Run) -> None:
 
 def test_a_table_is_renamed_and_dropped(filled: Run) -> None:
     assert filled("table", "rename", "air.words", "moved")[0] == 0
-    assert answer(filled, "table", "drop", "moved", "--dry-run") == [{"would drop": "moved"}]
-    assert answer(filled, "ls", "-a") == [{"kind": "table", "name": "moved"}]
+    assert filled.json("table", "drop", "moved", "--dry-run") == [{"would drop": "moved"}]
+    assert filled.json("ls", "-a") == [{"kind": "table", "name": "moved"}]
     assert filled("table", "drop", "moved", "--yes")[0] == 0
-    assert answer(filled, "ls", "-a") == []
+    assert filled.json("ls", "-a") == []
 
 
 def test_versions_are_listed_tagged_and_restored(filled: Run) -> None:
     assert filled("tag", "create", "air.words", "first")[0] == 0
-    assert answer(filled, "tag", "list", "air.words") == [{"tag": "first", "version": 1}]
+    assert filled.json("tag", "list", "air.words") == [{"tag": "first", "version": 1}]
     assert filled("version", "restore", "air.words", "1")[0] == 0
-    assert [one["version"] for one in answer(filled, "version", "list", "air.words")] == [2, 1]
+    assert [one["version"] for one in filled.json("version", "list", "air.words")] == [2, 1]
 
 
 def test_an_index_is_built_listed_and_dropped(filled: Run) -> None:
     assert filled("index", "create", "air.words", "n", "BTREE", "--name", "by_n")[0] == 0
-    assert [one["index"] for one in answer(filled, "index", "list", "air.words")] == ["by_n"]
+    assert [one["index"] for one in filled.json("index", "list", "air.words")] == ["by_n"]
     assert filled("index", "drop", "air.words", "by_n", "--yes")[0] == 0
-    assert answer(filled, "index", "list", "air.words") == []
+    assert filled.json("index", "list", "air.words") == []
 
 
 def test_the_past_is_read_with_as_of(filled: Run) -> None:
-    newest = answer(filled, "history")[0]["version"]
+    newest = filled.json("history")[0]["version"]
     filled("table", "drop", "air.words", "--yes")
 
-    assert answer(filled, "--as-of", str(newest), "ls", "-a")[0]["name"] == "air.words"
-    assert {one["what"] for one in answer(filled, "diff", str(newest))} == {"removed"}
+    assert filled.json("--as-of", str(newest), "ls", "-a")[0]["name"] == "air.words"
+    assert {one["what"] for one in filled.json("diff", str(newest))} == {"removed"}
 
 
 def test_a_v1_directory_is_migrated(run: Run, tmp_path: Path) -> None:
@@ -106,29 +86,29 @@ def test_a_v1_directory_is_migrated(run: Run, tmp_path: Path) -> None:
 
     lance.write_dataset(pa.table({"x": [1]}), str(tmp_path / "lake" / "old.lance"))
 
-    assert answer(run, "migrate", "--dry-run") == [{"what": "would migrate", "table": "old"}]
-    assert answer(run, "migrate") == [{"what": "migrated", "table": "old"}]
-    assert answer(run, "migrate") == []
+    assert run.json("migrate", "--dry-run") == [{"what": "would migrate", "table": "old"}]
+    assert run.json("migrate") == [{"what": "migrated", "table": "old"}]
+    assert run.json("migrate") == []
 
 
 def test_one_catalog_is_made_to_say_what_another_says(filled: Run, tmp_path: Path) -> None:
     target = str(tmp_path / "copy")
 
-    planned = answer(filled, "sync", target, "--copy-data", "--dry-run")
+    planned = filled.json("sync", target, "--copy-data", "--dry-run")
     assert [one["would"] for one in planned] == ["create namespace", "copy table"]
-    assert {one["outcome"] for one in answer(filled, "sync", target, "--copy-data")} == {"done"}
-    assert answer(filled, "sync", target, "--copy-data") == []
+    assert {one["outcome"] for one in filled.json("sync", target, "--copy-data")} == {"done"}
+    assert filled.json("sync", target, "--copy-data") == []
 
 
 def test_a_table_is_copied_into_another_catalog(filled: Run, tmp_path: Path) -> None:
     target = str(tmp_path / "copy")
 
-    what = answer(filled, "copy", target, "--under", "air.words", "--into", "words")
+    what = filled.json("copy", target, "--under", "air.words", "--into", "words")
     assert [(one["what"], one["object"]) for one in what] == [
         ("create namespace", "words"),
         ("copy table", "words.words"),
     ]
-    assert answer(filled, "copy", target, "--under", "air.words", "--into", "words") == []
+    assert filled.json("copy", target, "--under", "air.words", "--into", "words") == []
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,11 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
         ["-o", "json", "ls"],
         ["ns", "show", "air"],
         ["history"],
+        ["undrop"],
+        ["at", "1"],
         ["--as-of", "1", "ls"],
+        ["copy", "--help"],
+        ["job", "--help"],
     ],
     ids=" ".join,
 )

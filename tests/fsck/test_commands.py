@@ -2,31 +2,19 @@
 
 import io
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from lakeroot.cli.app import main
+from tests.cli.running import Run
 from tests.fsck.conftest import make_old, opened
 from tests.fsck.test_damage import hide_table, leave_staged_manifest, lose_data_of_table
 from tests.fsck.test_gc import leave_uncommitted
 
-Run = Callable[..., tuple[int, str, str]]
-
 
 @pytest.fixture
 def run(root: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = 0
-        try:
-            main(["-r", str(root), *arguments])
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return call
+    return Run(root, capsys)
 
 
 def test_a_catalog_in_order_says_so_and_leaves_with_0(run: Run) -> None:

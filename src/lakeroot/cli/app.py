@@ -5,12 +5,14 @@ import sys
 from typing import Any, Final
 
 import click
+from click.shell_completion import CompletionItem
 
 from lakeroot import __version__
-from lakeroot.cli.config import wants_colour
+from lakeroot.cli.config import ProfileName, wants_colour
 from lakeroot.cli.failing import EXIT_BAD_INPUT, report
 
 _COMMANDS: Final = {
+    "at": ("lakeroot.cli.looking:at", "Run a command on the catalog as it was at a moment."),
     "config": ("lakeroot.cli.config:config_group", "Show which catalogs are configured."),
     "copy": (
         "lakeroot.cli.copying:copy",
@@ -76,7 +78,7 @@ _COMMANDS: Final = {
         "Run a SQL statement over the catalog with Spark: SELECT … FROM lake.air.flights.",
     ),
     "sync": ("lakeroot.cli.copying:sync", "Make the catalog TARGET say what this one says."),
-    "table": ("lakeroot.cli.naming:table_group", "Create, name, rename and drop tables."),
+    "table": ("lakeroot.cli.naming:table_group", "Create, name, rename, copy and drop tables."),
     "tag": ("lakeroot.cli.inside:tag_group", "Name versions of a table."),
     "token": (
         "lakeroot.cli.access:token_group",
@@ -92,7 +94,7 @@ _COMMANDS: Final = {
     ),
     "version": (
         "lakeroot.cli.inside:version_group",
-        "List, restore and delete versions of a table.",
+        "List, show, restore and delete versions of a table.",
     ),
 }
 
@@ -117,6 +119,15 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, what) for name, (_, what) in sorted(_COMMANDS.items())])
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Offer commands, without importing any, and options."""
+        offered = [
+            CompletionItem(name, help=what)
+            for name, (_, what) in sorted(_COMMANDS.items())
+            if name.startswith(incomplete)
+        ]
+        return offered + click.Command.shell_complete(self, ctx, incomplete)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -135,7 +146,12 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", prog_name="lakeroot")
 @click.option("-r", "--root", help="The catalog: a directory, a bucket or a URL.")
-@click.option("-p", "--profile", help="A catalog of the configuration file, by name.")
+@click.option(
+    "-p",
+    "--profile",
+    help="A catalog of the configuration file, by name.",
+    type=ProfileName(),
+)
 @click.option(
     "-P", "--property", "properties", multiple=True, metavar="KEY=VALUE", help="A property of it."
 )

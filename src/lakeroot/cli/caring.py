@@ -10,8 +10,9 @@ import click
 from lakeroot.cli.catalogs import opened
 from lakeroot.cli.failing import EXIT_FAILED
 from lakeroot.cli.naming import DRY_RUN, YES, agreed
-from lakeroot.cli.output import form, print_done, print_rows
-from lakeroot.model.errors import InvalidInputError, UnsupportedOperationError
+from lakeroot.cli.output import print_done, print_found, print_rows
+from lakeroot.lake.lake import own
+from lakeroot.model.errors import InvalidInputError
 from lakeroot.model.identifiers import show
 
 
@@ -20,10 +21,7 @@ from lakeroot.model.identifiers import show
 @click.pass_context
 def migrate(ctx: click.Context, dry_run: bool) -> None:
     """Give every V1 table a row of the manifest, all in one commit; nothing moves."""
-    namespace = opened(ctx).namespace
-    if not hasattr(namespace, "migrate"):
-        raise UnsupportedOperationError("Only a directory catalog can be migrated")
-    done = namespace.migrate(dry_run=dry_run)
+    done = own(opened(ctx), "migrate")(dry_run=dry_run)
     outcome = "would migrate" if dry_run else "migrated"
     rows = [(outcome, show(one)) for one in done.migrated]
     rows += [("only declared, left alone", show(one)) for one in done.declared]
@@ -74,10 +72,7 @@ def fsck(ctx: click.Context, repair: bool, dry_run: bool, grace: timedelta) -> N
         done = lake.repair(findings, dry_run=dry_run)
         outcomes = {one.finding: one.outcome for one in done}
     rows = [(*(asdict(one)[name] for name in _SHOWN), outcomes.get(one, "")) for one in findings]
-    if findings or form(ctx) != "table":
-        print_rows(ctx, [*_SHOWN, "repair"], rows)
-    else:
-        print_done(ctx, "Everything is in order.")
+    print_found(ctx, [*_SHOWN, "repair"], rows, "Everything is in order.")
     if any(one.severity == "error" and outcomes.get(one) != "repaired" for one in findings):
         raise SystemExit(EXIT_FAILED)
 
@@ -99,10 +94,7 @@ def gc(ctx: click.Context, older_than: timedelta, dry_run: bool, yes: bool) -> N
         )
         planned = lake.gc(older_than)
     rows = [(one.path, one.size_bytes, one.why) for one in planned.garbage]
-    if rows or form(ctx) != "table":
-        print_rows(ctx, ["path", "bytes", "why"], rows)
-    else:
-        print_done(ctx, "There is no garbage.")
+    print_found(ctx, ["path", "bytes", "why"], rows, "There is no garbage.")
 
 
 @click.command()

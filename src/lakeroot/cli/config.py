@@ -9,9 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
-from lakeroot.cli.output import print_rows
+from lakeroot.cli.output import print_rows, print_value
 from lakeroot.model.errors import InvalidInputError
+
+
+def options_of(ctx: click.Context) -> dict[str, Any]:
+    """Give the options before the command; a shell that completes has only parsed them."""
+    root = ctx.find_root()
+    return root.obj if isinstance(root.obj, dict) else root.params
 
 
 def wants_colour() -> bool | None:
@@ -79,6 +86,21 @@ def chosen(options: dict[str, Any], *, ambient: bool = True) -> tuple[str, dict[
     return root or os.environ.get("LAKEROOT_ROOT") or ".", properties
 
 
+class ProfileName(click.ParamType[str]):
+    """The name of a profile, completed from those there are."""
+
+    name = "profile"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Offer the profiles that begin like this."""
+        try:
+            return [CompletionItem(name) for name in profiles() if name.startswith(incomplete)]
+        except InvalidInputError:  # a shell that completes must not be shown errors
+            return []
+
+
 @click.group("config")
 def config_group() -> None:
     """Show which catalogs are configured."""
@@ -93,6 +115,7 @@ def list_profiles(ctx: click.Context) -> None:
 
 
 @config_group.command("path")
-def show_path() -> None:
+@click.pass_context
+def show_path(ctx: click.Context) -> None:
     """Print the place of the configuration file."""
-    click.echo(config_path())
+    print_value(ctx, "path", str(config_path()))

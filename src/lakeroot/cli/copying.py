@@ -1,10 +1,9 @@
 """The commands that make one catalog say what another says."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import click
-from lance_namespace import LanceNamespace
 
 from lakeroot.cli.catalogs import opened
 from lakeroot.cli.config import chosen
@@ -12,7 +11,6 @@ from lakeroot.cli.naming import DRY_RUN
 from lakeroot.cli.output import print_rows
 from lakeroot.lake import open_lake
 from lakeroot.model.identifiers import ROOT, parse_dotted, show
-from lakeroot.namespace import sync as syncing
 
 
 def _of_both(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -62,6 +60,8 @@ def copy(ctx: click.Context, **options: Any) -> None:
 
 
 def _run(ctx: click.Context, options: dict[str, Any], *, copy_data: bool) -> None:
+    from lakeroot.namespace import sync as syncing
+
     place, properties = chosen(
         {"root": options["target"], "profile": options["profile"], "properties": options["given"]},
         ambient=False,
@@ -72,7 +72,9 @@ def _run(ctx: click.Context, options: dict[str, Any], *, copy_data: bool) -> Non
     below = parse_dotted(options["into"]) if options["into"] else ROOT
     how: dict[str, Any] = {"under": within, "into": below, "copy_data": copy_data}
     if options["dry_run"]:
-        print_rows(ctx, ["would", "object", "why"], _planned(source, destination, how))
+        steps = syncing.differences(source, destination, **how)
+        planned = [(str(step.kind), show(step.identifier), step.why) for step in steps]
+        print_rows(ctx, ["would", "object", "why"], planned)
         return
     outcome = syncing.sync(source, destination, **how)
     rows = [(str(step.kind), show(step.identifier), "done") for step in outcome.done]
@@ -80,10 +82,3 @@ def _run(ctx: click.Context, options: dict[str, Any], *, copy_data: bool) -> Non
     print_rows(ctx, ["what", "object", "outcome"], rows)
     if outcome.failed:
         ctx.exit(1)
-
-
-def _planned(
-    source: LanceNamespace, target: LanceNamespace, how: dict[str, Any]
-) -> list[Sequence[str]]:
-    steps: Iterator[syncing.Step] = syncing.differences(source, target, **how)
-    return [(str(step.kind), show(step.identifier), step.why) for step in steps]

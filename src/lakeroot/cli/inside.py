@@ -5,12 +5,13 @@ import click
 from lakeroot.cli.catalogs import TABLE, opened, table_of
 from lakeroot.cli.naming import DRY_RUN, YES, agreed
 from lakeroot.cli.output import print_done, print_rows
+from lakeroot.lake.calls import Calls
 from lakeroot.lake.moments import show_time
 
 
 @click.group("version")
 def version_group() -> None:
-    """List, restore and delete versions of a table."""
+    """List, show, restore and delete versions of a table."""
 
 
 @version_group.command("list")
@@ -23,6 +24,34 @@ def list_versions(ctx: click.Context, table: str) -> None:
         for one in table_of(ctx, table).versions()
     ]
     print_rows(ctx, ["version", "time (UTC)", "bytes"], rows)
+
+
+@version_group.command("show")
+@click.argument("table", type=TABLE)
+@click.argument("version", type=int)
+@click.pass_context
+def show_version(ctx: click.Context, table: str, version: int) -> None:
+    """Show what a version holds and which tags it has."""
+    found = table_of(ctx, table)
+    described = Calls(opened(ctx).namespace).describe_table_version(
+        {"id": found.id, "version": version}
+    )
+    one = described if isinstance(described, dict) else described.model_dump()
+    kept = dict(one.get("version") or {})
+    dataset = found.dataset(version)
+    tags = sorted(name for name, number in found.tags().items() if number == version)
+    facts = [
+        ("table", found.name),
+        ("version", version),
+        ("time (UTC)", show_time(kept.get("timestamp_millis"))),
+        ("rows", dataset.count_rows()),
+        ("columns", ", ".join(dataset.schema.names)),
+        ("fragments", len(dataset.get_fragments())),
+        ("manifest", kept.get("manifest_path")),
+        ("manifest bytes", kept.get("manifest_size")),
+        ("tags", ", ".join(tags)),
+    ]
+    print_rows(ctx, ["what", "value"], facts)
 
 
 @version_group.command("restore")
@@ -92,10 +121,17 @@ def create_tag(ctx: click.Context, table: str, tag: str, version: int | None) ->
 @tag_group.command("delete")
 @click.argument("table", type=TABLE)
 @click.argument("tag")
+@DRY_RUN
+@YES
 @click.pass_context
-def delete_tag(ctx: click.Context, table: str, tag: str) -> None:
+def delete_tag(ctx: click.Context, table: str, tag: str, dry_run: bool, yes: bool) -> None:
     """Forget a tag; the version stays."""
     found = table_of(ctx, table)
+    if dry_run:
+        named = [(name, number) for name, number in found.tags().items() if name == tag]
+        print_rows(ctx, ["would delete", "version"], named)
+        return
+    agreed(f"Delete the tag {tag} of {table}? The version stays.", yes=yes)
     opened(ctx).namespace.delete_table_tag({"id": found.id, "tag": tag})
     print_done(ctx, f"Deleted the tag {tag}.", tag=tag)
 
@@ -137,11 +173,17 @@ def create_index(ctx: click.Context, table: str, column: str, kind: str, name: s
 @index_group.command("drop")
 @click.argument("table", type=TABLE)
 @click.argument("name")
+@DRY_RUN
 @YES
 @click.pass_context
-def drop_index(ctx: click.Context, table: str, name: str, yes: bool) -> None:
+def drop_index(ctx: click.Context, table: str, name: str, dry_run: bool, yes: bool) -> None:
     """Drop an index; the rows stay."""
     found = table_of(ctx, table)
+    if dry_run:
+        listed = opened(ctx).namespace.list_table_indices({"id": found.id}).indexes
+        named = [one.index_name for one in listed if one.index_name == name]
+        print_rows(ctx, ["would drop"], [(one,) for one in named])
+        return
     agreed(f"Drop the index {name} of {table}?", yes=yes)
     opened(ctx).namespace.drop_table_index({"id": found.id, "index_name": name})
     print_done(ctx, f"Dropped the index {name}.", index=name)

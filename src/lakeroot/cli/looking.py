@@ -6,7 +6,8 @@ from typing import Any
 import click
 
 from lakeroot.cli.catalogs import NAMESPACE, TABLE, opened, table_of
-from lakeroot.cli.output import form, print_rows, print_value
+from lakeroot.cli.config import options_of
+from lakeroot.cli.output import print_found, print_rows, print_value
 from lakeroot.lake.lake import what
 from lakeroot.lake.moments import show_time
 from lakeroot.model.errors import InvalidInputError
@@ -132,7 +133,26 @@ def diff(ctx: click.Context, before: str, after: str | None) -> None:
     rows: list[tuple[str, str, Any, Any]] = [("added", name, None, None) for name in found.added]
     rows += [("removed", name, None, None) for name in found.removed]
     rows += [("changed", name, old, new) for name, old, new in found.changed]
-    if not rows and form(ctx) == "table":
-        click.echo("Nothing differs.")
-        return
-    print_rows(ctx, ["what", "name", "before", "after"], rows)
+    print_found(ctx, ["what", "name", "before", "after"], rows, "Nothing differs.")
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("moment")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def at(ctx: click.Context, moment: str, command: tuple[str, ...]) -> None:
+    """Run a command on the catalog as it was at a moment.
+
+    MOMENT is a version of the catalog or a time; COMMAND is `ls --all` if it is left out.
+    The same as --as-of, for those who think of the moment first.
+    """
+    root = ctx.find_root()
+    root.obj = {**options_of(ctx), "as_of": moment}
+    group = root.command
+    if not isinstance(group, click.Group):
+        raise TypeError(group)
+    name, found, arguments = group.resolve_command(root, list(command) or ["ls", "--all"])
+    if found is None or name == "at":
+        raise click.UsageError(f"`at` cannot run {name!r}", ctx)
+    with found.make_context(name, arguments, parent=root) as inner:
+        inner.command.invoke(inner)

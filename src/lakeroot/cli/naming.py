@@ -7,7 +7,7 @@ import click
 
 from lakeroot.cli.catalogs import NAMESPACE, TABLE, opened
 from lakeroot.cli.output import print_done, print_rows
-from lakeroot.model.errors import InvalidInputError
+from lakeroot.model.errors import InvalidInputError, TableAlreadyExistsError
 from lakeroot.model.identifiers import parse_dotted
 
 PROPERTY = click.option(
@@ -96,7 +96,7 @@ def drop_namespace(
 
 @click.group("table")
 def table_group() -> None:
-    """Create, name, rename and drop tables."""
+    """Create, name, rename, copy and drop tables."""
 
 
 @table_group.command("create")
@@ -140,10 +140,14 @@ def register_table(
 
 @table_group.command("deregister")
 @click.argument("table", type=TABLE)
+@DRY_RUN
 @YES
 @click.pass_context
-def deregister_table(ctx: click.Context, table: str, yes: bool) -> None:
+def deregister_table(ctx: click.Context, table: str, dry_run: bool, yes: bool) -> None:
     """Take a table's name away and leave its data."""
+    if dry_run:
+        print_rows(ctx, ["would deregister"], [(opened(ctx)[table].name,)])
+        return
     agreed(f"Deregister {table}? Its data stays.", yes=yes)
     done = opened(ctx).namespace.deregister_table({"id": list(parse_dotted(table))})
     print_done(
@@ -182,6 +186,26 @@ def rename_table(ctx: click.Context, table: str, new_name: str) -> None:
     """Give a table another name, in any namespace; its data does not move."""
     opened(ctx).rename_table(table, new_name)
     print_done(ctx, f"Renamed {table} to {new_name}.", table=new_name)
+
+
+@table_group.command("copy")
+@click.argument("table", type=TABLE)
+@click.argument("new_name")
+@click.pass_context
+def copy_table(ctx: click.Context, table: str, new_name: str) -> None:
+    """Copy a table, with all versions and files, under another name of this catalog."""
+    from lakeroot.namespace import sync
+
+    lake = opened(ctx)
+    here, there = lake[table].identifier, parse_dotted(new_name)
+    if here == there:
+        raise InvalidInputError(f"{table} cannot be copied onto itself", fix="Give a new name")
+    done = sync.copy_table(lake.namespace, here, there)
+    if not done.is_complete:
+        raise TableAlreadyExistsError(
+            f"There is a table {new_name} already", done.failed[0][1], "Give a new name"
+        )
+    print_done(ctx, f"Copied {table} to {new_name}.", table=new_name)
 
 
 def read_rows(file: Path) -> Any:

@@ -15,7 +15,8 @@ _GAP: Final = "  "
 
 def form(ctx: click.Context) -> str:
     """Give the form that was asked for; a table on a terminal and in a pipe alike."""
-    options = ctx.find_root().obj or {}
+    root = ctx.find_root()
+    options: dict[str, Any] = root.obj if isinstance(root.obj, dict) else root.params
     return options.get("output") or "table"
 
 
@@ -35,18 +36,34 @@ def print_rows(ctx: click.Context, header: Sequence[str], rows: Sequence[Sequenc
 
 def print_value(ctx: click.Context, name: str, value: Any) -> None:
     """Print one value."""
-    if form(ctx) == "json":
-        click.echo(json.dumps({name: value}, default=str, ensure_ascii=False))
-    else:
-        click.echo(value)
+    match form(ctx):
+        case "json":
+            click.echo(json.dumps({name: value}, default=str, ensure_ascii=False))
+        case "csv":
+            print_rows(ctx, [name], [(value,)])
+        case _:
+            click.echo(value)
 
 
 def print_done(ctx: click.Context, message: str, **facts: Any) -> None:
     """Say what was done: a sentence for people, the facts for scripts."""
-    if form(ctx) == "json":
-        click.echo(json.dumps(facts, default=str, ensure_ascii=False))
+    match form(ctx):
+        case "json":
+            click.echo(json.dumps(facts, default=str, ensure_ascii=False))
+        case "csv":
+            print_rows(ctx, list(facts), [tuple(facts.values())])
+        case _:
+            click.secho(message, fg="green")
+
+
+def print_found(
+    ctx: click.Context, header: Sequence[str], rows: Sequence[Sequence[Any]], nothing: str
+) -> None:
+    """Print rows; to a person, say so if there are none."""
+    if rows or form(ctx) != "table":
+        print_rows(ctx, header, rows)
     else:
-        click.secho(message, fg="green")
+        click.secho(nothing, fg="green")
 
 
 def _print_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

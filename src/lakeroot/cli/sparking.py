@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
-from lakeroot.cli.catalogs import TABLE, opened
-from lakeroot.cli.config import chosen
-from lakeroot.cli.output import print_done, print_rows
+from lakeroot.cli.catalogs import TABLE, opened_now, table_of
+from lakeroot.cli.config import chosen, options_of
+from lakeroot.cli.naming import DRY_RUN, YES, agreed, pairs
+from lakeroot.cli.output import print_done, print_rows, print_value
 
 
 @contextmanager
@@ -28,7 +29,8 @@ def spark_session(name: str) -> Iterator[Any]:
 
 def catalog_options(ctx: click.Context) -> dict[str, Any]:
     """Say which catalog a job means, as the jobs take it."""
-    root, properties = chosen(ctx.find_root().obj or {})
+    opened_now(ctx, "Leave --as-of out: a job changes the present")
+    root, properties = chosen(options_of(ctx))
     return {"root": root, **{f"property.{key}": value for key, value in properties.items()}}
 
 
@@ -41,8 +43,9 @@ def sql(ctx: click.Context, statement: str, rows: int, name: str) -> None:
     """Run a SQL statement over the catalog with Spark: SELECT … FROM lake.air.flights."""
     from lakeroot import spark as pipeline
 
-    opened(ctx)  # A wrong address is said before Spark takes its time to start.
-    root, properties = chosen(ctx.find_root().obj or {})
+    # A wrong address is said before Spark takes its time to start.
+    opened_now(ctx, "Write the version into the statement: lake.air.flights VERSION AS OF 3")
+    root, properties = chosen(options_of(ctx))
     with spark_session("sql") as session:
         pipeline.use_catalog(session, name, root=root, properties=properties)
         frame = pipeline.sql(session, statement)
@@ -97,7 +100,6 @@ def ingest(
 ) -> None:
     """Load files into a table."""
     from lakeroot import spark as pipeline
-    from lakeroot.cli.naming import pairs
 
     more = {"job_id": job_id} if job_id else {}
     with spark_session("ingest") as session:
@@ -134,11 +136,18 @@ def merge(ctx: click.Context, table: str, source: str, keys: tuple[str, ...], ki
 @job_group.command("delete")
 @click.argument("table", type=TABLE)
 @click.argument("predicate")
+@DRY_RUN
+@YES
 @click.pass_context
-def delete(ctx: click.Context, table: str, predicate: str) -> None:
+def delete(ctx: click.Context, table: str, predicate: str, dry_run: bool, yes: bool) -> None:
     """Delete the rows a predicate keeps."""
     from lakeroot import spark as pipeline
 
+    doomed = table_of(ctx, table).count(predicate)
+    if dry_run:
+        print_value(ctx, "would delete", doomed)
+        return
+    agreed(f"Delete {doomed} rows of {table}? Older versions keep them.", yes=yes)
     with spark_session("delete") as session:
         done = pipeline.delete(session, table, where=predicate, **catalog_options(ctx))
     print_done(ctx, f"{table} is at version {done.version}.", **_facts(done))
@@ -146,13 +155,15 @@ def delete(ctx: click.Context, table: str, predicate: str) -> None:
 
 @job_group.command("compact")
 @click.argument("table", type=TABLE)
+@DRY_RUN
 @click.pass_context
-def compact(ctx: click.Context, table: str) -> None:
+def compact(ctx: click.Context, table: str, dry_run: bool) -> None:
     """Fold small fragments of a table into large ones."""
     from lakeroot import spark as pipeline
 
+    where = catalog_options(ctx)
     with spark_session("compact") as session:
-        done = pipeline.compact(session, table, **catalog_options(ctx))
+        done = pipeline.compact(session, table, dry_run=dry_run, **where)
     print_done(ctx, f"{table} is at version {done.version}.", **_facts(done))
 
 

@@ -2,11 +2,10 @@
 
 import click
 
-from lakeroot.cli.catalogs import opened
+from lakeroot.cli.catalogs import TRASHED, opened
 from lakeroot.cli.naming import DRY_RUN, YES, agreed
-from lakeroot.cli.output import print_done, print_rows
+from lakeroot.cli.output import print_done, print_found, print_rows
 from lakeroot.lake.moments import show_time
-from lakeroot.model.errors import UnsupportedOperationError
 from lakeroot.model.identifiers import show
 
 
@@ -28,7 +27,7 @@ def undo(ctx: click.Context, commit: int, dry_run: bool, yes: bool) -> None:
 
 
 @click.command()
-@click.argument("table", required=False)
+@click.argument("table", type=TRASHED, required=False)
 @click.pass_context
 def undrop(ctx: click.Context, table: str | None) -> None:
     """Give TABLE its name back; without one, list the tables that can have theirs back."""
@@ -37,10 +36,9 @@ def undrop(ctx: click.Context, table: str | None) -> None:
         lake.undrop(table)
         print_done(ctx, f"{table} is back.", undropped=table)
         return
-    if not hasattr(lake.namespace, "trash"):
-        raise UnsupportedOperationError("Only a directory catalog remembers the names it lost")
     rows = [
         (show(one.table.identifier), one.table.location, one.commit, show_time(one.timestamp_ms))
-        for one in lake.namespace.trash()
+        for one in lake.trash()
     ]
-    print_rows(ctx, ["table", "location", "lost in", "time (UTC)"], rows)
+    header = ["table", "location", "lost in", "time (UTC)"]
+    print_found(ctx, header, rows, "No table that lost its name still has its data.")

@@ -6,6 +6,7 @@ from datetime import date, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from lakeroot.catalog.undoing import Trashed, trash
 from lakeroot.lake.calls import Calls
 from lakeroot.lake.changes import Diff, diff_of
 from lakeroot.lake.display import html_table
@@ -134,7 +135,7 @@ class Lake:
 
     def transaction(self, message: str = "") -> Any:
         """Change several tables in one atomic step."""
-        return self._ours("transaction")(message)
+        return own(self, "transaction")(message)
 
     # The past
 
@@ -142,17 +143,17 @@ class Lake:
         """Tell what each commit changed, the newest first."""
         if self._own_names is not None:
             return History(self._own_names.history(limit))
-        return History(self._ours("history")(limit))
+        return History(own(self, "history")(limit))
 
     def at(self, moment: int | str | datetime | date) -> "Lake":
         """Give the catalog as it was: at one of its versions, or at a time; read only."""
         when = read_moment(moment)
         address = f"{self.address} at {moment}"
         if self._own_names is None:
-            return Lake(self._ours("at")(**when), address)
+            return Lake(own(self, "at")(**when), address)
         with translated():
             names = OwnNames(self._own_names.catalog.at(**when))
-        return Lake(Later(lambda: self._ours("at")(**when)), address, names)
+        return Lake(Later(lambda: own(self, "at")(**when)), address, names)
 
     def diff(
         self, before: int | str | datetime | date, after: int | str | datetime | date | None = None
@@ -163,39 +164,38 @@ class Lake:
     def undo(self, commit: int | HistoryEntry, *, dry_run: bool = False) -> list[str]:
         """Take a commit back by a commit of its own; say what that changes."""
         version = commit.version if isinstance(commit, HistoryEntry) else commit
-        return list(self._ours("undo")(version, dry_run=dry_run))
+        return list(own(self, "undo")(version, dry_run=dry_run))
 
     def undrop(self, name: str) -> "LakeTable":
         """Give a table its name back, as long as its data is there."""
         identifier = _identifier(name)
-        self._ours("undrop")(identifier)
+        own(self, "undrop")(identifier)
         return self._table(identifier)
+
+    def trash(self) -> list[Trashed]:
+        """List the tables that lost their names and still have their data, the latest first."""
+        if self._own_names is not None:
+            with translated():
+                return trash(self._own_names.catalog)
+        return list(own(self, "trash")())
 
     # Looking after it
 
     def check(self, grace: timedelta = GRACE) -> Findings:
         """Find everything that is wrong with the catalog and its tables; change nothing."""
-        return Findings(self._ours("check")(grace))
+        return Findings(own(self, "check")(grace))
 
     def repair(self, findings: Iterable[Finding], *, dry_run: bool = False) -> list[Any]:
         """Repair the findings that can be repaired without losing anything."""
-        return list(self._ours("repair")(findings, dry_run=dry_run))
+        return list(own(self, "repair")(findings, dry_run=dry_run))
 
     def gc(self, older_than: timedelta = RETENTION, *, dry_run: bool = False) -> Any:
         """Delete what nothing in the catalog can reach, untouched for seven days."""
-        return self._ours("gc")(older_than, dry_run=dry_run)
+        return own(self, "gc")(older_than, dry_run=dry_run)
 
     def optimize(self) -> Any:
         """Put the manifest of a directory catalog in shape for clients that scan it."""
-        return self._ours("optimize")()
-
-    def _ours(self, name: str) -> Any:
-        method = getattr(self.namespace, name, None)
-        if method is None:
-            raise UnsupportedOperationError(
-                f"This catalog has no `{name}`", "it is served by another implementation"
-            )
-        return method
+        return own(self, "optimize")()
 
     def _table(self, identifier: Identifier) -> "LakeTable":
         from lakeroot.lake.table import LakeTable
@@ -207,6 +207,21 @@ class Lake:
 
     def _repr_html_(self) -> str:
         return html_table(["table"], [(name,) for name in self.tables()])
+
+
+def own(lake: Lake, name: str) -> Any:
+    """Give an operation that is not one of the Lance namespace, if the catalog has it."""
+    method = getattr(lake.namespace, name, None)
+    if method is None:
+        names = lake._own_names  # noqa: SLF001 (of this module)
+        past = names is not None and names.catalog.store.is_past
+        raise UnsupportedOperationError(
+            f"This catalog has no `{name}`",
+            "it is open as of an earlier time"
+            if past
+            else "a catalog of this kind cannot do that, or it is served by another program",
+        )
+    return method
 
 
 class History(list[HistoryEntry]):

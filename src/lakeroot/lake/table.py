@@ -35,7 +35,10 @@ class LakeTable:
 
     def dataset(self, version: int | str | None = None) -> lance.LanceDataset:
         """Open the table with pylance, at its newest version, a number or a tag."""
-        return lance.dataset(namespace_client=self._namespace, table_id=self.id, version=version)
+        with translated("Opening the table"):
+            return lance.dataset(
+                namespace_client=self._namespace, table_id=self.id, version=version
+            )
 
     @property
     def schema(self) -> pa.Schema:

@@ -115,6 +115,21 @@ def sync(
     return Outcome(tuple(done), tuple(failed))
 
 
+def copy_table(client: LanceNamespace, here: Sequence[str], there: Sequence[str]) -> Outcome:
+    """Copy a table, all versions and files, under another name of the same catalog.
+
+    It may be broken off and begun again. A name that another table has is a conflict.
+    """
+    side = Side(client)
+    done: list[Step] = []
+    for step in _Comparison(side, side, copy_data=True).single(tuple(here), tuple(there)):
+        if step.kind is Kind.CONFLICT:
+            return Outcome(tuple(done), ((step, step.why),))
+        _carry_out(step, side, side)
+        done.append(step)
+    return Outcome(tuple(done))
+
+
 class _Comparison:
     """One walk over two catalogs."""
 

@@ -22,8 +22,9 @@ INDEXED: Final = "Index the manifest"
 
 def entries(table: ManifestTable, objects: Objects, limit: int | None) -> Iterator[HistoryEntry]:
     """Tell what each commit changed, the newest first, as far back as the data is kept."""
-    start = _start(table)
-    numbers = sorted(number for number in versions.all_versions(objects) if number >= start)
+    # What came after the version that the table stands at is not the past of a past catalog.
+    kept = range(_start(table), table.head.version + 1)
+    numbers = sorted(number for number in versions.all_versions(objects) if number in kept)
     if limit is not None:
         numbers = numbers[-limit - 1 :] if limit > 0 else []
     found: list[HistoryEntry] = []
