@@ -5,6 +5,8 @@ from pathlib import Path
 import lance
 import pytest
 
+from lakeroot.model.commits import DeclareTable
+from lakeroot.model.errors import InvalidInputError
 from tests.asking import ROWS, Lake, refused
 from tests.lance_dir.conftest import Opener, files
 
@@ -47,3 +49,14 @@ def test_a_neighbour_with_a_longer_name_is_no_overlap(compat: Lake, root: Path) 
     compat.register_table("old", location="archive/old.lance")
     compat.register_table("older", location="archive/old.lance2")
     assert compat.tables() == ["old", "older"]
+
+
+@pytest.mark.parametrize("first", ["archive", "archive/new/one"])
+def test_tables_that_are_new_together_lie_beside_each_other_too(compat: Lake, first: str) -> None:
+    second = {"archive": "archive/new/one", "archive/new/one": "archive"}[first]
+    catalog = compat.client.catalog
+
+    with pytest.raises(InvalidInputError, match="overlaps archive"):
+        catalog.commit(DeclareTable(("t",), first, {}), DeclareTable(("u",), second, {}))
+
+    assert compat.tables() == []

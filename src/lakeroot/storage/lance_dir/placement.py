@@ -2,8 +2,10 @@
 
 import re
 import secrets
+from collections.abc import Collection, Iterator
 from typing import Final
 
+from lakeroot.model.errors import InvalidInputError
 from lakeroot.model.identifiers import DELIMITER, Identifier
 
 SUFFIX: Final = ".lance"
@@ -50,6 +52,30 @@ def hashed(identifier: Identifier) -> str:
 def is_flat(location: str) -> bool:
     """Tell whether V1 clients find a table by this directory."""
     return location.endswith(SUFFIX) and "/" not in location
+
+
+def directories_above(location: str) -> Iterator[str]:
+    """Give the directories that a location lies in, the nearest first."""
+    while location := location.rpartition("/")[0]:
+        yield location
+
+
+def require_apart(locations: Collection[str]) -> None:
+    """Refuse a location that lies inside another one of them."""
+    for location in locations:
+        if "/" in location:
+            for above in directories_above(location):
+                if above in locations:
+                    raise overlap_error(location, above)
+
+
+def overlap_error(location: str, other: str) -> InvalidInputError:
+    """Say that dropping one table would delete another."""
+    return InvalidInputError(
+        f"The location {location} overlaps {other}",
+        "one table's directory must not be inside another's",
+        "Choose a directory of its own",
+    )
 
 
 def is_inside(location: str) -> bool:

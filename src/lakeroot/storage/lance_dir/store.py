@@ -309,6 +309,8 @@ class LanceDirStore:
             if isinstance(change, DeclareTable | RegisterTable):
                 self._refuse_overlap(change.location)
         apply(commit, draft, now_ms)
+        new = {record.location for record in draft.changed.values() if isinstance(record, Table)}
+        placement.require_apart(new)
         if not any(isinstance(change, _TOUCHES_VERSIONS) for change in commit.changes):
             return {}
         rows: Rows = dict(pending)
@@ -332,11 +334,7 @@ class LanceDirStore:
         """Keep the directories of tables apart: dropping one must not delete another."""
         owner = self._view.overlapping(location)
         if owner is not None:
-            raise InvalidInputError(
-                f"The location {location} overlaps that of the table {show(owner)}",
-                "one table's directory must not be inside another's",
-                "Choose a directory of its own",
-            )
+            raise placement.overlap_error(location, f"that of the table {show(owner)}")
 
     def _tables_that_lose_their_name(self, commit: Commit) -> dict[Identifier, Table]:
         """Find the tables that lose their name, for what has to be done to their directories."""

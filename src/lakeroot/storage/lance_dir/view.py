@@ -1,7 +1,7 @@
 """Both schemes as one: the manifest first, then the directory."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from lakeroot.model.identifiers import ROOT, Identifier
 from lakeroot.model.records import Namespace, Record, Table
@@ -9,7 +9,7 @@ from lakeroot.storage.lance_dir.commits import is_control
 from lakeroot.storage.lance_dir.directory import Directory, Probe
 from lakeroot.storage.lance_dir.index import page
 from lakeroot.storage.lance_dir.manifest_table import ManifestTable
-from lakeroot.storage.lance_dir.placement import flat, is_component
+from lakeroot.storage.lance_dir.placement import directories_above, flat, is_component
 from lakeroot.storage.lance_dir.rows import NAMESPACE, TABLE_ROW
 
 
@@ -71,7 +71,7 @@ class DirectoryView:
         with self._manifest.lock:
             listings = self._manifest.index.listings
             inside = (deep for deep in listings.deep_locations if deep.startswith(location + "/"))
-            for place in (*_directories_above(location), *inside):
+            for place in (*directories_above(location), *inside):
                 if place in listings.locations:
                     return listings.locations[place]
         return None
@@ -122,8 +122,3 @@ class DirectoryView:
             # A namespace and a table cannot share a name: the manifest has precedence.
             taken = set(listings.namespaces.get(ROOT, ()))
             return sorted({*known, *(name for name in found if name not in taken)})
-
-
-def _directories_above(location: str) -> Iterator[str]:
-    while location := location.rpartition("/")[0]:
-        yield location
