@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -16,13 +17,19 @@ from lakeroot.model.errors import InvalidInputError
 @click.command()
 @click.option("--where", type=click.Path(path_type=Path), help="The directory to build it in.")
 @click.option("--months", default=12, show_default=True, help="How many months of flights.")
-@click.option("--serve", is_flag=True, help="Serve the catalog when it is built.")
-@click.pass_context
-def demo(ctx: click.Context, where: Path | None, months: int, serve: bool) -> None:
+@click.option("--serve", is_flag=True, help="Open the console on it when it is built.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8181,
+    show_default=True,
+    help="The port of the console; 0 takes a free one.",
+)
+def demo(where: Path | None, months: int, serve: bool, port: int) -> None:
     """Build a catalog of the flights of New York with Spark.
 
-    Load, merge, embed, index, publish several tables in one commit, break something, bring it
-    back.
+    Load, merge, embed, index, publish several tables in one commit, break something, undo it,
+    check everything.
     """
     if not 1 <= months <= 12:
         raise InvalidInputError(f"A year has 1 to 12 months, not {months}")
@@ -48,9 +55,23 @@ def demo(ctx: click.Context, where: Path | None, months: int, serve: bool) -> No
     finally:
         story.stop()
     if serve:
-        from lakeroot.cli.serving import serve as serve_command
+        show(str(place), port)
 
-        ctx.invoke(serve_command, root=str(place))
+
+def show(place: str, port: int) -> None:
+    """Serve a catalog to this machine, and open the console where there is a screen for it."""
+    from lakeroot.server.run import serve
+    from lakeroot.server.settings import Settings
+
+    def listens(address: str) -> None:
+        click.echo(f"Look at it:   {address}/console (stop with Ctrl-C)")
+        if sys.stdout.isatty():
+            click.launch(f"{address}/console")
+
+    properties = {"root": place, "author": "demo"}
+    serve(
+        Settings("lakeroot.DirectoryNamespace", properties, port=port, log_requests=False), listens
+    )
 
 
 @contextmanager

@@ -26,7 +26,9 @@ class Story:
     def __init__(self, place: str, data: Path) -> None:
         self.place = place
         self._data = data
-        self._good_version = 0
+        self._undone = ""
+        self._undone_commit = 0
+        self._health = ""
         self._scratch = tempfile.TemporaryDirectory(prefix="lakeroot-demo-files-")
         self._checked = ""
 
@@ -59,8 +61,9 @@ class Story:
         yield "Indexing flights and embeddings", self._index
         yield "Publishing two reports in one commit", self._publish
         yield "Tagging, then breaking the flights", self._break
-        yield "Bringing them back", self._bring_back
+        yield "Undoing that commit", self._undo
         yield "Comparing with the raw files", self._compare
+        yield "Checking the whole catalog (fsck)", self._check
 
     def summary(self) -> list[str]:
         """Say what happened and where to look."""
@@ -73,12 +76,15 @@ class Story:
                 for entry in self._lake.history(8)
             ),
             "",
-            self._checked,
+            f"Undone:       version {self._undone_commit} of the catalog: {self._undone}",
+            f"Compared:     {self._checked}",
+            f"Checked:      {self._health}",
             f"Airports named most like 'kennedy (jfk)': {names}",
             "",
             f"Look around:  lakeroot -r {self.place} ls -a",
             f"              lakeroot -r {self.place} head reports.by_carrier",
-            f"              lakeroot -r {self.place} history",
+            f"              lakeroot -r {self.place} at {self._undone_commit} count air.flights",
+            f"              lakeroot serve {self.place}",
         ]
 
     def _load_small_tables(self) -> None:
@@ -138,14 +144,26 @@ class Story:
             tx.create(["reports", "by_month"], by_month.toArrow())
 
     def _break(self) -> None:
-        flights = self._lake["air.flights"]
-        self._good_version = flights.version
-        flights.tag("reported")
+        self._lake["air.flights"].tag("reported")
         wrong = pipeline.read(self._spark, "air.flights", root=self.place).limit(1)
-        pipeline.write(wrong, "air.flights", mode="overwrite", root=self.place, **MANAGED)
+        pipeline.write(
+            wrong,
+            "air.flights",
+            mode="overwrite",
+            message="Oops: one flight is left",
+            root=self.place,
+            **MANAGED,
+        )
 
-    def _bring_back(self) -> None:
-        self._lake["air.flights"].restore(self._good_version)
+    def _undo(self) -> None:
+        flights = ("air", "flights")
+        broken = next(
+            entry
+            for entry in self._lake.history(20)
+            if flights in {table for table, _ in entry.versions}
+        )
+        self._undone = "; ".join(self._lake.undo(broken))
+        self._undone_commit = broken.version
 
     def _compare(self) -> None:
         import pandas as pd
@@ -160,6 +178,12 @@ class Story:
                 f"{rows} flights over {distance} miles; the raw files say otherwise"
             )
         self._checked = f"{rows:,} flights over {distance:,} miles, as in the raw files."
+
+    def _check(self) -> None:
+        findings = self._lake.check()
+        if findings.errors:
+            raise AssertionError("; ".join(f"{one.code}: {one.what}" for one in findings.errors))
+        self._health = "everything is in order" if not findings else f"{len(findings)} remarks"
 
     def _csv(self, name: str) -> Any:
         reader = self._spark.read.option("header", "true").option("inferSchema", "true")
