@@ -72,6 +72,7 @@ class Application:
         self._prefix = secrets.token_hex(6)  # unique to this process, so its numbers are too
         self._numbers = count()
         self._deadlines = Deadlines()
+        self._helpers: list[asyncio.Task[None]] = []
         limits = backend.limits
         self._gate = Gate(limits.concurrency)
         self._rates = Rates(limits.requests_per_second, limits.burst)
@@ -198,20 +199,28 @@ class Application:
                 }
                 self._backend.audit.write(reason, fields)
 
-    async def _lifespan(self, receive: Receive, send: Send) -> None:
-        await receive()
-        helpers = [
+    def start(self) -> None:
+        """Begin what goes on beside the requests."""
+        self._helpers = [
             asyncio.create_task(self._keep_up()),
             asyncio.create_task(self._deadlines.watch()),
         ]
-        await send({"type": "lifespan.startup.complete"})
-        await receive()
-        for helper in helpers:
+
+    async def stop(self) -> None:
+        """End it, when the last request is answered, and write what is not written yet."""
+        for helper in self._helpers:
             helper.cancel()
         self._metrics.publish()
         if self._access_log is not None:
             self._access_log.flush()
         await asyncio.to_thread(self._backend.caller.close)
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        self.start()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self.stop()
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _keep_up(self) -> None:

@@ -8,150 +8,112 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import lance_namespace
 import uvicorn
-from lance_namespace import LanceNamespace
 from uvicorn.supervisors import Multiprocess
 
 from lakeroot.model.errors import InvalidInputError, LakerootError
-from lakeroot.server.application import Application, Face
-from lakeroot.server.backend import Backend
-from lakeroot.server.calls import Caller
-from lakeroot.server.deferred import DeferredFace
-from lakeroot.server.health import Health
-from lakeroot.server.iceberg.oauth import OAuthFace
-from lakeroot.server.iceberg.openapi import iceberg_document
-from lakeroot.server.identity.authentication import Authentication
-from lakeroot.server.identity.cookies import SESSION
-from lakeroot.server.lance.face import LanceFace
-from lakeroot.server.lance.openapi import lance_document
-from lakeroot.server.logs import AccessLog, AuditLog
-from lakeroot.server.metrics import Metrics
-from lakeroot.server.problems import clean
+from lakeroot.server.news import News
 from lakeroot.server.protocol import ImpatientProtocol
 from lakeroot.server.settings import Settings
-from lakeroot.server.tracing import tracing
-from lakeroot.server.vending import Vending
+from lakeroot.server.starting import Starting, without_http_client
 
-_DOCUMENTS: Final = {
-    "/openapi.json": lance_document,
-    "/iceberg-openapi.json": iceberg_document,
-}
-
-
-def build(settings: Settings, shared: Path | None = None) -> Application:
-    """Make the application of one worker process: it opens the catalog and every log for itself."""
-    caller = Caller(min(settings.limits.concurrency, 64))
-    backend = Backend(
-        _open(settings),
-        caller,
-        settings.limits,
-        AuditLog(settings.audit_log) if settings.audit_log else None,
-        Vending(
-            _storage_options(settings), settings.vend_storage_options, settings.credential_vendor
-        ),
-    )
-    metrics = Metrics(shared)
-    authentication = Authentication(settings.access_file, caller)
-    faces: list[Face] = [
-        LanceFace(backend),
-        DeferredFace("iceberg", "/iceberg/", lambda: _iceberg(settings, backend, shared)),
-        OAuthFace(backend, authentication),
-        DeferredFace("console", "/console", lambda: _console(backend), cookie=SESSION),
-        DeferredFace("door", "/console/-/", lambda: _door(backend, authentication), public=True),
-        Health(backend, metrics, _DOCUMENTS),
-    ]
-    log = AccessLog(settings.access_log, settings.log_format) if settings.log_requests else None
-    traced = tracing() if settings.traces else None
-    return Application(faces, backend, authentication, metrics, log, traced)
-
-
-def _iceberg(settings: Settings, backend: Backend, shared: Path | None) -> Face:
-    from lakeroot.server.iceberg.catalog import Catalog
-    from lakeroot.server.iceberg.face import IcebergFace
-    from lakeroot.server.iceberg.idempotency import Idempotency
-
-    catalog = Catalog(backend.namespace, backend.vending, settings.iceberg)
-    return IcebergFace(backend, catalog, Idempotency(shared))
-
-
-def _console(backend: Backend) -> Face:
-    from lakeroot.server.console.face import ConsoleFace
-
-    return ConsoleFace(backend)
-
-
-def _door(backend: Backend, authentication: Authentication) -> Face:
-    from lakeroot.server.console.door import ConsoleDoor
-
-    return ConsoleDoor(backend, authentication)
-
-
-def _storage_options(settings: Settings) -> dict[str, str]:
-    return {
-        name.removeprefix("storage."): value
-        for name, value in settings.properties.items()
-        if name.startswith("storage.")
-    }
-
-
-def _open(settings: Settings) -> LanceNamespace:
-    try:
-        return lance_namespace.connect(settings.impl, dict(settings.properties))
-    except ValueError as problem:  # how `connect` reports whatever the constructor raised
-        if isinstance(problem.__context__, LakerootError):
-            raise problem.__context__ from None
-        raise InvalidInputError("The catalog cannot be opened", clean(str(problem))) from problem
+if TYPE_CHECKING:
+    from lakeroot.server.application import Application
 
 
 @dataclass(frozen=True)
 class _Worker:
-    """Makes the application in a worker process; a value, so that it can be sent there."""
+    """Makes the application of a process; a value, so that it can be sent to another one."""
 
     settings: Settings
     shared: Path | None = None
-    built: Application | None = None
+    made: Any = None
 
-    def __call__(self) -> Application:
-        return self.built or build(self.settings, self.shared)
+    def __call__(self) -> Any:
+        if self.made is not None:
+            return self.made
+        starting = Starting(lambda: _built(self.settings, self.shared), self.settings)
+        if self.shared is not None:
+            news = News(self.shared)
+            starting.opened = news.opened
+            starting.give_up = lambda: news.failed(starting.problem)
+        return starting
+
+
+def _built(settings: Settings, shared: Path | None = None) -> "Application":
+    """Load the libraries, which takes most of the time of a start, and open the catalog."""
+    without_http_client()
+    from lakeroot.server.building import build
+
+    return build(settings, shared)
 
 
 def serve(settings: Settings, listens: Callable[[str], None] | None = None) -> None:
     """Serve the catalog until the process is asked to stop; requests in flight are finished.
 
-    `listens` is told the address as soon as clients can connect to it.
+    `listens` is told the address as soon as the catalog is open.
     """
     settings.check()
-    # Built before anything listens, so that whoever starts the server sees what is wrong.
-    worker = _Worker(settings, built=build(settings))
     listening = _listen(settings)
-    try:
+    address = _address(settings, listening)
+
+    def opened() -> None:
         if listens is not None:
-            listens(_address(settings, listening))
+            listens(address)
+
+    try:
         if settings.workers == 1:
-            uvicorn.Server(_config(worker)).run(sockets=[listening])
+            _serve_alone(settings, listening, opened)
         else:
-            _serve_with_workers(settings, listening)
+            _serve_with_workers(settings, listening, opened)
     finally:
         listening.close()
 
 
-def _serve_with_workers(settings: Settings, listening: socket.socket) -> None:
+def _serve_alone(settings: Settings, listening: socket.socket, opened: Callable[[], None]) -> None:
+    starting = Starting(lambda: _built(settings), settings)
+    starting.opened = opened
+    server = uvicorn.Server(_config(_Worker(settings, made=starting)))
+    starting.give_up = lambda: setattr(server, "should_exit", True)
+    server.run(sockets=[listening])
+    if starting.problem is not None:
+        raise starting.problem
+
+
+def _serve_with_workers(
+    settings: Settings, listening: socket.socket, opened: Callable[[], None]
+) -> None:
     shared = Path(tempfile.mkdtemp(prefix="lakeroot-metrics-"))
+    workers = Multiprocess(_config(_Worker(settings, shared)), sockets=[listening])
+    problems: list[LakerootError] = []
+
+    def watch() -> None:
+        # Whoever starts the server sees what is wrong, though it is a worker that finds it.
+        problem = News(shared).wait(workers.should_exit)
+        if problem is not None:
+            problems.append(problem)
+            workers.should_exit.set()
+        elif not workers.should_exit.is_set():
+            opened()
+
+    threading.Thread(target=watch, daemon=True).start()
     try:
-        config = _config(_Worker(settings, shared))
-        Multiprocess(config, sockets=[listening]).run()
+        workers.run()
     finally:
         shutil.rmtree(shared, ignore_errors=True)
+    if problems:
+        raise problems[0]
 
 
 @contextmanager
 def serving(settings: Settings) -> Iterator[str]:
     """Serve the catalog from a thread of this process, and give its address."""
+    from lakeroot.server.building import build
+
     settings.check()
-    worker = _Worker(settings, built=build(settings))
+    worker = _Worker(settings, made=build(settings))
     listening = _listen(settings)
     server = uvicorn.Server(_config(worker))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
