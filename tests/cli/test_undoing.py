@@ -38,3 +38,31 @@ def test_a_table_gets_its_name_back(run: Run, tmp_path: Path) -> None:
     code, _, said = run("undrop", "never")
     assert code != 0
     assert "There was no table never" in said
+
+
+def test_what_is_dropped_comes_back_unless_it_was_to_go_now(run: Run, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("n\n1\n2\n")
+    for name in ("words", "others"):
+        assert run("table", "create", name, str(rows))[0] == 0
+    code, out, _ = run("table", "drop", "words", "--yes")
+    assert (code, out) == (0, "Dropped words. `lakeroot undrop words` brings it back.\n")
+    assert run("undrop", "words")[0] == 0
+    assert run.json("count", "words") == {"rows": 2}
+    done = run.json("table", "drop", "words", "others", "--now", "--yes")
+    assert done == {"dropped": ["words", "others"], "kept": []}
+    assert run.json("undrop") == []
+    assert run("undrop", "words")[0] == 4
+
+
+def test_a_namespace_is_dropped_with_its_tables_and_comes_back(run: Run, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("n\n1\n2\n")
+    assert run("ns", "create", "air")[0] == 0
+    assert run("table", "create", "air.words", str(rows))[0] == 0
+    assert run("ns", "drop", "air", "--cascade", "--yes")[0] == 0
+    assert run.json("ls", "-a") == []
+    assert run("undo", str(run.json("history")[0]["version"]), "--yes")[0] == 0
+    assert run.json("count", "air.words") == {"rows": 2}
+    assert run("ns", "drop", "air", "--cascade", "--now", "--yes")[0] == 0
+    assert run.json("undrop") == []

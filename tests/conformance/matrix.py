@@ -67,7 +67,7 @@ def matrix() -> str:
 
 
 def summary() -> str:
-    """Write the matrix for readers: how many promises each kind of catalog keeps, and why not."""
+    """Write the matrix for readers: which promises each kind of catalog keeps, and why not all."""
     made = Counter(part for part, _, _ in promises())
     broken: dict[str, set[tuple[str, str]]] = {kind: set() for kind in KINDS}
     reasons: dict[str, set[str]] = {kind: set() for kind in KINDS}
@@ -79,10 +79,14 @@ def summary() -> str:
             if any(marked):
                 broken[kind].add((part, name))
                 reasons[kind].add(reason)
-    lines = ["| promises about | " + " | ".join(KINDS) + " |", "|---|" + "---|" * len(KINDS)]
+    lines = [
+        "| keeps the promises about | " + " | ".join(KINDS) + " |",
+        "|---|" + "---|" * len(KINDS),
+    ]
     for part, count in made.items():
         kept = [count - sum(one == part for one, _ in broken[kind]) for kind in KINDS]
-        cells = [f"all {count}" if number == count else f"{number} of {count}" for number in kept]
+        # Words, not numbers: a new test that everybody passes is no news for a reader.
+        cells = ["yes" if n == count else "partly" if n else "no" for n in kept]
         title = part.removeprefix("test_").replace("_", " ")
         lines.append("| " + " | ".join([title, *cells]) + " |")
     whys = ["; ".join(sorted(reasons[kind])) for kind in KINDS]

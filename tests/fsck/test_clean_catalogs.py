@@ -33,7 +33,7 @@ def test_a_catalog_in_use_is_clean(tmp_path: Path, mode: str) -> None:
     lake.create_table("r", ROWS)
     lake.rename_table("r", "r2")
     lake.create_table("gone", ROWS)
-    lake.drop_table("gone")
+    lake.drop_table("gone", now=True)
     lake["air.t"].tag("first", 1)
     lake.namespace.create_table_branch({"id": ["air", "t"], "name": "side"})
 

@@ -60,8 +60,8 @@ def test_a_directory_where_nothing_was_committed_goes(root: Path) -> None:
 def test_the_rest_of_a_dropped_table_goes(root: Path) -> None:
     rest = {name: shutil.copytree(name, root.parent / name.name) for name in tables_of(root)}
     lake = opened(root)
-    lake.drop_table("air.t")
-    lake.drop_table("r")
+    lake.drop_table("air.t", now=True)
+    lake.drop_table("r", now=True)
     for name, copy in rest.items():
         shutil.move(copy, name)
     (root / "r.lance" / ".lance-deregistered").touch()
@@ -84,7 +84,7 @@ def test_a_deregistered_table_stays_even_where_one_was_dropped_before(
     root: Path, name: str
 ) -> None:
     lake = opened(root)
-    lake.drop_table("r")
+    lake.drop_table("r", now=True)
     lake.create_table("r", ROWS)
     done = lake.namespace.deregister_table({"id": name.split(".")})
     place = Path(done.location)
@@ -103,7 +103,7 @@ def test_a_table_that_was_dropped_and_registered_again_stays(root: Path) -> None
     place = directory(root, "air$t")
     copy = shutil.copytree(place, root.parent / "copy")
     lake = opened(root)
-    lake.drop_table("air.t")
+    lake.drop_table("air.t", now=True)
     shutil.move(copy, place)
     for path in place.rglob("*"):
         os.utime(path, (time.time() - 2e6, time.time() - 2e6))
@@ -245,7 +245,7 @@ for number in range(1000):
     lake.create_table(name, rows)
     lake[name].append(rows)
     if number % 3 == 2:
-        lake.drop_table(name)
+        lake.drop_table(name, now=True)
         print("dropped", name, flush=True)
     else:
         print("created", name, flush=True)

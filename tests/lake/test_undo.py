@@ -99,7 +99,7 @@ def test_properties_go_back(lake: Lake) -> None:
 
 def test_a_dropped_table_cannot_come_back(lake: Lake) -> None:
     lake.create_table("flights", ROWS)
-    lake.drop_table("flights")
+    lake.drop_table("flights", now=True)
     commit = last(lake)
     for attempt in (lambda: lake.undo(commit), lambda: lake.undrop("flights")):
         with pytest.raises(lance_namespace.InvalidTableStateError, match="data was deleted"):
@@ -200,7 +200,7 @@ def test_trash_lists_what_can_come_back(lake: Lake) -> None:
     for name in ("kept", "gone", "dropped"):
         lake.create_table(name, ROWS)
     lake.namespace.deregister_table(lance_namespace.DeregisterTableRequest(id=["gone"]))
-    lake.drop_table("dropped")
+    lake.drop_table("dropped", now=True)
     found = lake.namespace.trash()  # type: ignore[attr-defined]
     assert [one.table.identifier for one in found] == [("gone",)]
     lake.undrop("gone")

@@ -196,7 +196,8 @@ def _changes(
 def _removal(catalog: Catalog, record: Record | None, identifier: Identifier) -> Change:
     if isinstance(record, Namespace):
         return DropNamespace(identifier)
-    # The data stays, so that this can be taken back as well; gc collects it in time.
+    # The data stays, so that this can be taken back as well. It is not left to gc: the commit may
+    # have registered a table that was there before.
     has_data = isinstance(record, Table) and catalog.store.has_data(record)
     return DeregisterTable(identifier) if has_data else DropTable(identifier)
 

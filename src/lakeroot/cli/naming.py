@@ -7,12 +7,14 @@ import click
 
 from lakeroot.cli.catalogs import NAMESPACE, TABLE, opened
 from lakeroot.cli.output import print_done, print_rows
+from lakeroot.lake.lake import Lake, own
 from lakeroot.model.errors import InvalidInputError, TableAlreadyExistsError
 from lakeroot.model.identifiers import parse_dotted
 
 PROPERTY = click.option(
     "-s", "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a property."
 )
+NOW = click.option("--now", is_flag=True, help="Delete the data at once; nothing brings it back.")
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would happen, and do nothing.")
 YES = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 
@@ -21,6 +23,17 @@ def agreed(question: str, *, yes: bool) -> None:
     """Ask before something is destroyed."""
     if not yes:
         click.confirm(question, abort=True)
+
+
+def has_trash(lake: Lake) -> bool:
+    """Tell whether what is dropped can be brought back."""
+    return bool(getattr(lake.namespace, "has_trash", False))
+
+
+def _way_back(lake: Lake, *, now: bool) -> str:
+    if now or not has_trash(lake):
+        return " All data is deleted, and nothing brings it back."
+    return " The data stays until gc collects it."
 
 
 def pairs(settings: tuple[str, ...]) -> dict[str, str]:
@@ -67,6 +80,7 @@ def show_namespace(ctx: click.Context, namespace: str | None) -> None:
 @namespace_group.command("drop")
 @click.argument("namespace", type=NAMESPACE)
 @click.option("--cascade", is_flag=True, help="With every table and namespace in it.")
+@NOW
 @DRY_RUN
 @YES
 @click.pass_context
@@ -74,23 +88,27 @@ def drop_namespace(
     ctx: click.Context,
     namespace: str,
     cascade: bool,
+    now: bool,
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Drop a namespace."""
+    """Drop a namespace.
+
+    What a directory catalog loses by it can be brought back with `undo` until `gc` collects it.
+    """
     lake = opened(ctx)
     inside = [name for name in lake.tables() if name.startswith(f"{namespace}.")]
     if dry_run:
         print_rows(ctx, ["would drop"], [(name,) for name in [*inside, namespace]])
         return
     if cascade and inside:
-        agreed(f"Drop {namespace} with {len(inside)} tables and their data?", yes=yes)
-    lake.namespace.drop_namespace(
-        {
-            "id": list(parse_dotted(namespace)),
-            "behavior": "Cascade" if cascade else "Restrict",
-        }
-    )
+        agreed(f"Drop {namespace} with {len(inside)} tables?{_way_back(lake, now=now)}", yes=yes)
+    identifier = list(parse_dotted(namespace))
+    if cascade and not now and has_trash(lake):
+        own(lake, "discard_namespace")(identifier)
+    else:
+        behavior = "Cascade" if cascade else "Restrict"
+        lake.namespace.drop_namespace({"id": identifier, "behavior": behavior})
     print_done(ctx, f"Dropped {namespace}.", dropped=[*inside, namespace] if cascade else namespace)
 
 
@@ -157,25 +175,30 @@ def deregister_table(ctx: click.Context, table: str, dry_run: bool, yes: bool) -
 
 @table_group.command("drop")
 @click.argument("tables", type=TABLE, nargs=-1, required=True)
+@NOW
 @DRY_RUN
 @YES
 @click.pass_context
 def drop_table(
     ctx: click.Context,
     tables: tuple[str, ...],
+    now: bool,
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Drop tables and their data."""
+    """Drop tables.
+
+    A directory catalog keeps their data until `gc` collects it; `undrop` brings them back.
+    """
     lake = opened(ctx)
     found = [lake[name] for name in tables]
     if dry_run:
         print_rows(ctx, ["would drop"], [(one.name,) for one in found])
         return
-    agreed(f"Drop {', '.join(tables)} and all data?", yes=yes)
-    for one in found:
-        lake.drop_table(one.name)
-    print_done(ctx, f"Dropped {', '.join(tables)}.", dropped=list(tables))
+    agreed(f"Drop {', '.join(tables)}?{_way_back(lake, now=now)}", yes=yes)
+    kept = [one.name for one in found if lake.drop_table(one.name, now=now)]
+    hint = f" `lakeroot undrop {kept[0]}` brings it back." if kept else ""
+    print_done(ctx, f"Dropped {', '.join(tables)}.{hint}", dropped=list(tables), kept=kept)
 
 
 @table_group.command("rename")

@@ -118,9 +118,16 @@ class Lake:
         self._calls.create_table({"id": list(identifier), "mode": mode}, ipc(data))
         return self._table(identifier)
 
-    def drop_table(self, name: str) -> None:
-        """Drop a table and its data."""
-        self._calls.drop_table({"id": list(_identifier(name))})
+    def drop_table(self, name: str, *, now: bool = False) -> bool:
+        """Drop a table; tell whether `undrop` can bring it back.
+
+        A directory catalog keeps its data until `gc` collects it, unless it is to go `now`.
+        """
+        identifier = list(_identifier(name))
+        if not now and getattr(self.namespace, "has_trash", False):
+            return bool(own(self, "discard_table")(identifier))
+        self._calls.drop_table({"id": identifier})
+        return False
 
     def rename_table(self, name: str, new_name: str) -> None:
         """Give a table another name, in any namespace."""

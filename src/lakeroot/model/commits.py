@@ -74,9 +74,10 @@ class AlterTable:
 
 @dataclass(frozen=True, slots=True)
 class DeregisterTable:
-    """Take the name away and leave the data."""
+    """Take the name away and leave the data, for good or until it is collected as garbage."""
 
     identifier: Identifier
+    to_trash: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from lakeroot.catalog import Catalog
+from lakeroot.catalog.discarding import discard_namespace, discard_table
 from lakeroot.catalog.migration import Migration, migrate
 from lakeroot.catalog.repairing import Repair, repair
 from lakeroot.catalog.undoing import Trashed, inverse_of, recovery_of, trash
@@ -102,6 +103,24 @@ class DirectoryNamespace(LakerootNamespace):
             if not dry_run:
                 apply(self, inverse)
             return inverse.lines()
+
+    def discard_table(self, names: Sequence[str]) -> bool:
+        """Drop a table so that `undrop` brings it back until `gc` collects its data.
+
+        Tells whether there is data to bring back. `drop_table` deletes it at once.
+        """
+        with _translated():
+            return discard_table(self.catalog, identifier_of(names))
+
+    def discard_namespace(self, names: Sequence[str]) -> list[list[str]]:
+        """Drop a namespace with all in it, in one commit; give the tables that can come back."""
+        with _translated():
+            return [list(one) for one in discard_namespace(self.catalog, identifier_of(names))]
+
+    @property
+    def has_trash(self) -> bool:
+        """Whether what is dropped can be brought back: not without a manifest."""
+        return self._store.manifest is not None
 
     def trash(self) -> list[Trashed]:
         """List the tables that lost their names and still have their data, the latest first."""

@@ -98,7 +98,7 @@ def _orphans(survey: Survey, *, dry_run: bool) -> Iterator[Garbage]:
         if max(info.modified_ms for info in files.values()) > survey.cutoff_ms:
             continue
         if dropped.is_dropped(location, files):
-            why = "its table was dropped, and the deletion was cut off"
+            why = "its table was dropped"
         elif _was_never_committed(location, files):
             why = "no table is there, and nothing was ever committed"
         else:

@@ -19,6 +19,7 @@ from typing import Final
 from lakeroot.model.commits import (
     Commit,
     Committed,
+    DeregisterTable,
     DropTable,
     ManageTableVersions,
 )
@@ -320,7 +321,12 @@ def _is_locked_at_once(handle: int) -> bool:
 
 
 def _dropped(commit: Commit) -> Iterator[str]:
-    dropped = {one.identifier for one in commit.changes if isinstance(one, DropTable)}
+    """Give the directories that a collector may delete in time."""
+    dropped = {
+        one.identifier
+        for one in commit.changes
+        if isinstance(one, DropTable) or (isinstance(one, DeregisterTable) and one.to_trash)
+    }
     for requirement in commit.requires if dropped else ():
         if requirement.identifier in dropped and isinstance(requirement.record, Table):
             yield requirement.record.location
