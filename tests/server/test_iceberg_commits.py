@@ -128,10 +128,17 @@ def test_a_commit_answers_with_the_place_of_the_new_version(url: str, tables: li
     assert answer.status == 200, answer.body
     assert answer.json["metadata-location"].endswith(f"{2**64 - 3:020}.manifest")
     assert answer.json["metadata"]["current-snapshot-id"] == 2
-    failed(http.post(tables[0], body), 400, "BadRequestException")
+    # Whoever builds on a version that is no longer the last one hears it in the words on which
+    # clients try again.
+    message = failed(http.post(tables[0], body), 409, "CommitFailedException")
+    assert message == "Requirement failed: branch main has changed: expected id 1 != 2"
     stale = _new_version(metadata, 3, "_versions/x")
     stale["requirements"][0]["snapshot-id"] = 1
+    failed(http.post(tables[0], stale), 409, "CommitFailedException")
+    foreign = {**stale["updates"][0]["snapshot"], "summary": {"operation": "append"}}
+    stale["updates"][0]["snapshot"] = foreign
     failed(http.post(tables[0], stale), 400, "BadRequestException")
+    assert http.get(tables[0]).json["metadata"]["current-snapshot-id"] == 2
 
 
 def test_a_commit_must_say_which_version_it_builds_on(url: str, tables: list[str]) -> None:

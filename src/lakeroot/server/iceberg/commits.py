@@ -45,17 +45,26 @@ class Effects:
         return [name for name, present in found.items() if present]
 
 
-def effects_of(identifier: Identifier, updates: object, metadata: Mapping[str, Any]) -> Effects:
-    """Read the updates of a commit to a Lance table; refuse what Lance cannot have."""
+def known(updates: object) -> list[dict[str, Any]]:
+    """Read the updates of a commit; refuse those that no Lance table can have, whatever it is."""
     if not isinstance(updates, list):
         raise bad_request("Cannot parse request: updates is not a list")
-    effects = Effects()
     for update in updates:
         action = update.get("action") if isinstance(update, dict) else None
-        read = _UPDATES.get(str(action))
-        if read is None:
+        if str(action) not in _UPDATES:
             raise bad_request(f"Cannot apply update to a Lance table: {action}")
-        read(effects, update, metadata, identifier)
+        if action == "add-snapshot":
+            _staged_by(update)
+    return updates
+
+
+def effects_of(
+    identifier: Identifier, updates: list[dict[str, Any]], metadata: Mapping[str, Any]
+) -> Effects:
+    """Work out what the updates of a commit come to for a Lance table as it is now."""
+    effects = Effects()
+    for update in updates:
+        _UPDATES[str(update["action"])](effects, update, metadata, identifier)
     kinds = effects.kinds()
     if len(kinds) > 1:
         raise bad_request(f"Commit {' and '.join(kinds)} to a Lance table one after the other")
@@ -64,9 +73,8 @@ def effects_of(identifier: Identifier, updates: object, metadata: Mapping[str, A
     return effects
 
 
-def _add_snapshot(
-    effects: Effects, update: Mapping[str, Any], metadata: Mapping[str, Any], identifier: Identifier
-) -> None:
+def _staged_by(update: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """The snapshot, its summary, and the manifest in it that a Lance writer staged."""
     snapshot = update.get("snapshot")
     summary = snapshot.get("summary") if isinstance(snapshot, dict) else None
     if not isinstance(snapshot, dict) or not isinstance(summary, dict):
@@ -77,6 +85,13 @@ def _add_snapshot(
             "This is a Lance table: commit to it through a Lance writer"
             f" (the snapshot has no {STAGED[0]} in its summary)"
         )
+    return snapshot, summary, str(staged)
+
+
+def _add_snapshot(
+    effects: Effects, update: Mapping[str, Any], metadata: Mapping[str, Any], identifier: Identifier
+) -> None:
+    snapshot, summary, staged = _staged_by(update)
     if effects.version is not None:
         raise bad_request("A commit adds at most one version to a Lance table")
     current = metadata.get("current-snapshot-id") or 0
@@ -86,7 +101,7 @@ def _add_snapshot(
     scheme = naming_scheme(str(summary.get(_NAMING, "V2")))
     # Checked here as well: a catalog that moves files on request must not move other people's.
     location = str(metadata["location"])
-    manifest = staged_manifest(location, str(staged), version=number, scheme=scheme)
+    manifest = staged_manifest(location, staged, version=number, scheme=scheme)
     version: dict[str, Any] = {
         "id": list(identifier),
         "version": number,

@@ -15,7 +15,7 @@ from lakeroot.model.identifiers import Identifier
 from lakeroot.server.iceberg import lance_tables, ordinary, requirements
 from lakeroot.server.iceberg.calls import Call, table_in
 from lakeroot.server.iceberg.catalog import Catalog
-from lakeroot.server.iceberg.commits import Effects, effects_of
+from lakeroot.server.iceberg.commits import Effects, effects_of, known
 from lakeroot.server.iceberg.errors import bad_request, no_such_table, unsupported
 from lakeroot.server.iceberg.lance_tables import FoundTable
 from lakeroot.server.iceberg.properties import kept, kept_name
@@ -74,7 +74,11 @@ def _existing(catalog: Catalog, identifier: Identifier) -> FoundTable:
 
 def _plan(catalog: Catalog, table: FoundTable, body: dict[str, Any]) -> Planned:
     metadata = lance_tables.metadata_of(catalog, table)
-    effects = effects_of(table.identifier, body.get("updates"), metadata)
+    updates = known(body.get("updates"))
+    # Before the updates are held against the table: whoever lost a race must hear that they lost
+    # it, and try again, not that their version has the wrong number.
+    requirements.check(body.get("requirements"), metadata)
+    effects = effects_of(table.identifier, updates, metadata)
     adds = effects.version is not None
     if adds and not table.managed:
         raise bad_request("The storage manages the versions of this Lance table, not the catalog")
@@ -82,7 +86,6 @@ def _plan(catalog: Catalog, table: FoundTable, body: dict[str, Any]) -> Planned:
         body.get("requirements")
     ):
         raise bad_request("A commit to a Lance table must assert-ref-snapshot-id of main")
-    requirements.check(body.get("requirements"), metadata)
     return Planned(table, metadata, effects)
 
 
