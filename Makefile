@@ -3,7 +3,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 RUN := $(UV) run --frozen
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check tests fix bench interop console-shots
+.PHONY: help setup demo test check tests fix bench interop interop-daft console-shots
 
 help: ## Show these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,15 @@ $(DELTACAT):
 
 interop: setup $(DELTACAT) ## Work on one catalog together with released deltacat
 	LAKEROOT_DELTACAT_PYTHON=$(abspath $(DELTACAT)) $(RUN) pytest tests/interop/deltacat/check_deltacat.py
+
+DAFT := .interop/daft/bin/python
+
+$(DAFT):
+	$(UV) venv --quiet --python 3.11 .interop/daft
+	$(UV) pip install --quiet --python $@ daft==0.7.26 'pyiceberg>=0.12'
+
+interop-daft: setup $(DAFT) ## Read the mirror of a Lance table with released daft
+	LAKEROOT_DAFT_PYTHON=$(abspath $(DAFT)) $(RUN) pytest tests/server/check_daft.py
 
 console-shots: setup ## Open every page of the console in Chromium; pictures in artifacts/console
 	$(RUN) --with playwright --with axe-playwright-python pytest tests/console/check_browser.py

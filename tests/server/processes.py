@@ -32,10 +32,11 @@ def lakeroot(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @contextmanager
-def served(*arguments: str) -> Iterator[Served]:
+def served(*arguments: str, **properties: str) -> Iterator[Served]:
     """Run `lakeroot serve` on a free port; stopped, if it has not been, at the end."""
+    given = [part for key, value in properties.items() for part in ("-P", f"{key}={value}")]
     process = subprocess.Popen(
-        [COMMAND, "serve", *arguments, "--port", "0"],
+        [COMMAND, *given, "serve", *arguments, "--port", "0"],
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": _REPOSITORY},
