@@ -171,3 +171,16 @@ def test_no_command_is_without_help() -> None:
     assert [path for path, command in leaves(group) if not command.help] == []
     context = click.Context(group)
     assert [name for name in group.list_commands(context) if group.get_command(context, name)]
+
+
+def test_common_options_may_follow_the_command(run: Run) -> None:
+    assert run("count", "air.words", "-o", "csv")[1] == "rows\n3\n"
+    assert run("ls", "--all", "--as-of", "1", "-o", "json")[1] == "[]\n"
+    assert run("at", "1", "ls", "-a", "-o", "json")[1] == "[]\n"
+    assert run("ls", "-o", "xml")[0] == 2
+
+
+def test_no_option_means_two_things() -> None:
+    for path, command in leaves(group):
+        opts = [opt for param in command.params for opt in (*param.opts, *param.secondary_opts)]
+        assert len(opts) == len(set(opts)), path

@@ -112,6 +112,7 @@ class LazyGroup(click.Group):
             return None
         module, _, name = _COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
+        _take_common_options(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -143,6 +144,42 @@ class LazyGroup(click.Group):
             raise click.UsageError(f"{error.message} Did you mean `{near[0]}`?", ctx) from None
 
 
+_FORMS: Final = click.Choice(["table", "json", "csv"])
+_WHEN: Final = "Read the catalog as it was: a version or a time."
+
+
+def _take_common_options(command: click.Command) -> None:
+    """Let people write -o and --as-of after a command too, where they think of them."""
+    if isinstance(command, click.Group):
+        for inner in command.commands.values():
+            _take_common_options(inner)
+        return
+    if any(one.name == _LATER[0] for one in command.params):
+        return
+    for name, declared, kind, what in (
+        (_LATER[0], ("-o", "--output"), _FORMS, "How to print the answer."),
+        (_LATER[1], ("--as-of",), click.STRING, _WHEN),
+    ):
+        option = click.Option(
+            [name, *declared],
+            type=kind,
+            metavar="WHEN" if kind is click.STRING else None,
+            expose_value=False,
+            callback=_remember,
+            help=what,
+        )
+        command.params.append(option)
+
+
+_LATER: Final = ("later_output", "later_as_of")
+
+
+def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    options = ctx.find_root().obj
+    if value is not None and isinstance(options, dict) and param.name is not None:
+        options[param.name.removeprefix("later_")] = value
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", prog_name="lakeroot")
 @click.option("-r", "--root", help="The catalog: a directory, a bucket or a URL.")
@@ -155,10 +192,8 @@ class LazyGroup(click.Group):
 @click.option(
     "-P", "--property", "properties", multiple=True, metavar="KEY=VALUE", help="A property of it."
 )
-@click.option(
-    "-o", "--output", type=click.Choice(["table", "json", "csv"]), help="How to print answers."
-)
-@click.option("--as-of", metavar="WHEN", help="Read the catalog as it was: a version or a time.")
+@click.option("-o", "--output", type=_FORMS, help="How to print answers.")
+@click.option("--as-of", metavar="WHEN", help=_WHEN)
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.pass_context
 def lakeroot(ctx: click.Context, /, **options: Any) -> None:
