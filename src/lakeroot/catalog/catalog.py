@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 from lakeroot.catalog import paging
 from lakeroot.catalog.modes import DropBehavior, DropMode, RegisterMode
 from lakeroot.catalog.paging import Page
+from lakeroot.catalog.turns import Turns
 from lakeroot.model.commits import (
     AlterNamespace,
     AlterTable,
@@ -46,6 +47,7 @@ class Catalog:
     def __init__(self, store: Store, author: str = "") -> None:
         self.store = store
         self.author = author
+        self.turns = Turns()
 
     # Namespaces
 

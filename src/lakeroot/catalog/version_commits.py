@@ -117,9 +117,22 @@ class VersionCommits:
         self, staged: Sequence[Staged], others: Sequence[Change] = (), message: str = ""
     ) -> list[TableVersion]:
         """Commit staged versions and other changes of the catalog together, all or nothing."""
+        turns = self._catalog.turns
+        try:
+            created = self._commit_staged(staged, others, message)
+        except TableVersionAlreadyExistsError:
+            if len(staged) == 1 and (turn := self._versions.turn_at(staged[0].table)):
+                turns.lost(turn)
+            raise
+        turns.committed(filter(None, (self._versions.turn_at(one.table) for one in staged)))
+        return created
+
+    def _commit_staged(
+        self, staged: Sequence[Staged], others: Sequence[Change], message: str
+    ) -> list[TableVersion]:
         now_ms = int(time.time() * 1000)
         for attempt in range(_ATTEMPTS):
-            unchanged = self._unchanged(staged, others)
+            unchanged = self._unchanged(staged, others, looks_again=attempt > 0)
             changes, already = self._plan(staged, others, now_ms)
             try:
                 if changes:
@@ -138,16 +151,21 @@ class VersionCommits:
             for at, one in enumerate(staged)
         ]
 
-    def _unchanged(self, staged: Sequence[Staged], others: Sequence[Change]) -> list[Unchanged]:
-        """Look at the tables again: a manifest must not become a version of another table."""
-        view = self._store.read()
+    def _unchanged(
+        self, staged: Sequence[Staged], others: Sequence[Change], *, looks_again: bool
+    ) -> list[Unchanged]:
+        """Require that the tables are the same: a manifest must not become another's version.
+
+        Most often they are; only a refused commit makes us look what has become of them.
+        """
+        view = self._store.read() if looks_again else None
         new = {change.identifier for change in others if isinstance(change, DeclareTable)}
         found: dict[Identifier, Unchanged] = {}
         for one in staged:
             identifier = one.table.identifier
             if identifier in new or identifier in found:
                 continue
-            now = view.get(identifier)
+            now = one.table if view is None else view.get(identifier)
             if not isinstance(now, Table):
                 self._catalog.table(identifier)  # Says what is missing.
             elif (now.location, now.created_at_ms) != (one.table.location, one.table.created_at_ms):

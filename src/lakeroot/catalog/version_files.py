@@ -1,7 +1,7 @@
 """The version files of one table: what lies in its ``_versions`` directories."""
 
-import contextlib
 import json
+import re
 import struct
 from typing import Any, Final
 
@@ -28,6 +28,7 @@ _FOOTER: Final = struct.Struct("<QHH4s")
 _LENGTH: Final = struct.Struct("<I")
 _V2_LENGTH: Final = len(manifest_name(1))
 _HINT: Final = "latest_version_hint.json"
+_PLAIN_HINT: Final = re.compile(rb'\{"version":([0-9]{1,19})\} *')
 
 
 class VersionFiles:
@@ -76,6 +77,9 @@ class VersionFiles:
     def hinted(self) -> int:
         """Give the newest version as Lance notes it beside the versions; 0 if it does not."""
         content = self._files.get(f"{self.directory}/{_HINT}")
+        plain = _PLAIN_HINT.fullmatch(content or b"")
+        if plain is not None:
+            return int(plain[1])
         try:
             found: Any = json.loads(content or b"null")
         except ValueError:
@@ -152,8 +156,10 @@ class VersionFiles:
     def _is_put(self, manifest: StagedManifest, content: bytes) -> bool:
         if self._is_local:
             # On a disk a copy is a second name of the file: nothing has to be written.
-            with contextlib.suppress(NotFoundError):
+            try:
                 return self._files.copy_if_absent(manifest.path, manifest.final_path)
+            except NotFoundError:
+                pass
         return self._files.put_if_absent(manifest.final_path, content)
 
     def holds(self, path: str, content: bytes) -> bool:

@@ -8,7 +8,6 @@ count from the first look, and are taken into the catalog with the next commit.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Final
 
 from lakeroot.catalog.catalog import Catalog
@@ -32,6 +31,7 @@ from lakeroot.model.records import Table, TableVersion
 from lakeroot.tables.versions import (
     LAST_VERSION,
     MAIN,
+    VERSIONS,
     NamingScheme,
     VersionRange,
     covered,
@@ -43,6 +43,7 @@ from lakeroot.tables.versions import (
 SCHEME: Final = "naming_scheme"
 """Where a version the catalog keeps says how its manifest is named."""
 
+_SCHEMES: Final = {str(scheme): scheme for scheme in NamingScheme}
 _FEW: Final = 8
 _ATTEMPTS: Final = 10
 
@@ -65,6 +66,8 @@ class TableVersions:
     ) -> tuple[list[TableVersion], str | None]:
         """List versions, a page at a time, oldest first unless asked otherwise."""
         after = _after(token, limit)
+        if limit == 1 and descending and self._catalog.turns.are_taken and self.is_managed(branch):
+            self._take_turn(identifier)
         found = self._look(identifier, branch)
         if limit == 1 and descending and after is None:
             if found.is_pinned:
@@ -180,6 +183,17 @@ class TableVersions:
         has_hint = self._store.root.is_local
         return self.taken_in(KnownVersions(table, files, kept, has_hint=has_hint))
 
+    def turn_at(self, table: Table) -> str | None:
+        """Say what writers of a table lock in turns; nothing where they cannot meet."""
+        if not self._store.root.is_local or self._store.is_past:
+            return None
+        return f"{self._store.uri(table.location)}/{VERSIONS}"
+
+    def _take_turn(self, identifier: Identifier) -> None:
+        turn = self.turn_at(self._catalog.table(identifier))
+        if turn is not None:
+            self._catalog.turns.take(turn, self._store.read)
+
     def _look(self, identifier: Identifier, branch: str | None) -> "KnownVersions":
         found = self.known(self._catalog.table(identifier), branch)
         if branch not in (None, MAIN) and not found.has_any:
@@ -216,16 +230,23 @@ class KnownVersions:
         self.is_pinned = is_pinned
         self._on_disk: dict[int, str] | None = None
         self._has_hint = has_hint
+        self._direct: dict[int, str] | None = None
+        self._is_newest_in_place: bool | None = None
 
-    @cached_property
+    @property
     def direct(self) -> dict[int, str]:
         """Give the versions that other clients put there, by number: their paths."""
-        return {} if self.is_pinned else self._put_directly()
+        if self._direct is None:
+            self._direct = {} if self.is_pinned else self._put_directly()
+        return self._direct
 
-    @cached_property
+    @property
     def is_newest_in_place(self) -> bool:
         """Tell whether the file of the last version the catalog keeps is in its place."""
-        return self.files.exists(self.files.path_in(self._last, _scheme(self.kept[self._last])))
+        if self._is_newest_in_place is None:
+            path = self.files.path_in(self._last, _scheme(self.kept[self._last]))
+            self._is_newest_in_place = self.files.exists(path)
+        return self._is_newest_in_place
 
     @property
     def has_any(self) -> bool:
@@ -280,8 +301,8 @@ class KnownVersions:
         last, scheme = self._last, _scheme(self.kept[self._last])
         if not self._has_hint and scheme is NamingScheme.V2:
             # A bucket lists the newest first.
-            self.is_newest_in_place = self.files.first() == last
-            return self.is_newest_in_place
+            self._is_newest_in_place = self.files.first() == last
+            return self._is_newest_in_place
         # Old versions may have been cleaned up in between: then the last one we know is gone, or
         # Lance says where the newest is.
         return (
@@ -352,9 +373,9 @@ def is_staged(row: TableVersion) -> bool:
 
 
 def _scheme(row: TableVersion) -> NamingScheme:
-    given = row.metadata.get(SCHEME)
-    if given in (NamingScheme.V1, NamingScheme.V2):
-        return NamingScheme(given)
+    given = _SCHEMES.get(row.metadata.get(SCHEME, ""))
+    if given is not None:
+        return given
     return _scheme_of(row)  # Written by others: the name of the file tells.
 
 

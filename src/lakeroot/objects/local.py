@@ -21,6 +21,7 @@ from lakeroot.objects.faults import translated
 
 _SERIAL: Final = itertools.count()
 _CHUNK: Final = 8 << 20
+_SMALL: Final = 64 << 10
 
 
 class LocalObjects:
@@ -39,12 +40,13 @@ class LocalObjects:
 
     def get(self, path: str) -> bytes | None:
         """Read a whole object; nothing if there is none."""
-        with translated(f"reading {path}"):
-            try:
-                with open(self.local_path(path), "rb", buffering=0) as file:  # noqa: PTH123
-                    return file.readall()
-            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-                return None
+        try:
+            return _content(self.local_path(path))
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
+        except OSError as error:
+            with translated(f"reading {path}"):
+                raise error from None
 
     def put(self, path: str, data: bytes) -> None:
         """Write a whole object, in place of the one that was there."""
@@ -176,8 +178,13 @@ class LocalObjects:
     def delete(self, paths: Iterable[str]) -> None:
         """Delete objects; those already gone are fine."""
         for path in paths:
-            with translated(f"deleting {path}"), contextlib.suppress(FileNotFoundError):
+            try:
                 os.unlink(self.local_path(path))  # noqa: PTH108
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                with translated(f"deleting {path}"):
+                    raise error from None
 
     def delete_directory(self, prefix: str) -> None:
         """Delete every object below a directory, and the directory itself where there is one."""
@@ -237,6 +244,21 @@ class LocalObjects:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def _content(place: str) -> bytes:
+    """Read a file in as few calls as it takes: most are small."""
+    handle = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        content = os.read(handle, _SMALL)
+        if len(content) < _SMALL:
+            return content
+        parts = [content]
+        while part := os.read(handle, _CHUNK):
+            parts.append(part)
+        return b"".join(parts)
+    finally:
+        os.close(handle)
 
 
 def _info(path: str, found: os.stat_result) -> ObjectInfo:

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 
 from lakeroot.model.errors import InvalidInputError
@@ -28,7 +29,8 @@ LAST_VERSION: Final = 2**63 - 1
 _INVERTED: Final = 2**64 - 1
 _V2_DIGITS: Final = 20
 _MANIFEST: Final = re.compile(r"(0|[1-9][0-9]{0,18}|[0-9]{20})\.manifest", re.ASCII)
-_STAGED: Final = re.compile(r"([0-9]{1,20}\.manifest)-([0-9A-Za-z][0-9A-Za-z_.-]{0,127})", re.ASCII)
+_SUFFIX: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,127}", re.ASCII)
+_STAGED: Final = re.compile(rf"([0-9]{{1,20}}\.manifest)-({_SUFFIX.pattern})", re.ASCII)
 _URI: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)(/.*)?", re.DOTALL)
 
 
@@ -109,7 +111,12 @@ def require_version(version: int) -> int:
 
 def manifest_name(version: int, scheme: NamingScheme = NamingScheme.V2) -> str:
     """Name the manifest of a version."""
-    require_version(version)
+    return _named(require_version(version), scheme)
+
+
+# Every look at a version needs its name, and most looks are at the newest few.
+@lru_cache(4096)
+def _named(version: int, scheme: NamingScheme) -> str:
     if scheme is NamingScheme.V1:
         return f"{version}{SUFFIX}"
     return f"{_INVERTED - version:0{_V2_DIGITS}}{SUFFIX}"
@@ -152,6 +159,7 @@ def versions_directory(branch: str | None = None) -> str:
     return f"{TREE}/{branch}/{VERSIONS}"
 
 
+@lru_cache(4096)
 def object_key(location: str) -> str:
     """Give a location as object stores see it: without scheme, bucket and leading slash.
 
@@ -179,6 +187,10 @@ def staged_manifest(
     """
     final = ManifestName(require_version(version), scheme)
     directory = versions_directory(branch)
+    expected = f"{object_key(location)}/{directory}/{manifest_name(version, scheme)}-"
+    if manifest_path.startswith(expected) and _SUFFIX.fullmatch(manifest_path, len(expected)):
+        # As clients write it: nothing has to be taken apart.
+        return StagedManifest(final, directory, manifest_path.rpartition("/")[2])
     relative = _below(location, manifest_path)
     folder, _, name = relative.rpartition("/")
     if folder != directory:

@@ -24,13 +24,21 @@ def fields(message: bytes) -> Iterator[Field]:
     """Read the fields of a message: number, wire type, value."""
     position, end = 0, len(message)
     while position < end:
-        key, position = _varint(message, position)
+        # Nearly all keys and sizes are a single byte, and every refresh reads dozens of them.
+        key = message[position]
+        position += 1
+        if key >= 0x80:
+            key, position = _varint(message, position - 1)
         number, wire = key >> 3, key & 7
         value: int | bytes
         if wire == VARINT:
             value, position = _varint(message, position)
         elif wire == BYTES:
-            size, position = _varint(message, position)
+            if position < end and message[position] < 0x80:
+                size = message[position]
+                position += 1
+            else:
+                size, position = _varint(message, position)
             value, position = _slice(message, position, size)
         elif wire == FIXED64:
             value, position = _slice(message, position, 8)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from lakeroot.storage.lance_dir.rows import Row
 
 MOST_ROWS: Final = 16
+"""Of more rows a file is read by the engine."""
+MOST_WRITTEN: Final = 64
+"""Of more rows a file is written by the engine, which takes as long for many rows as for few."""
 
 _FOOTER: Final = struct.Struct("<QQQIIHH4s")
 _PLACE: Final = struct.Struct("<QQ")
@@ -74,7 +77,7 @@ _DESCRIBED: Final = protobuf.blob(1, b"".join(protobuf.blob(1, column) for colum
 
 def encode(rows: "Sequence[Row]") -> bytes | None:
     """Write rows as a data file; nothing if they are not simple or not few."""
-    if not 0 < len(rows) <= MOST_ROWS:
+    if not 0 < len(rows) <= MOST_WRITTEN:
         return None
     if any(row.base_objects is not None or "" in row[:_TEXT_COLUMNS] for row in rows):
         return None
@@ -209,6 +212,25 @@ def _description(shape: Shape, rows: int) -> bytes:
     return pages.described(rows)
 
 
+_varint: Final = lru_cache(maxsize=4096)(protobuf.encode_varint)
+
+
+@lru_cache(maxsize=8)
+def _layout(layout: bytes) -> bytes:
+    return protobuf.blob(4, layout)
+
+
+def _page(places: tuple[int, ...], sizes: tuple[int, ...], length: int) -> bytes:
+    """Write where the buffers of a page lie, and how many values it has."""
+    head = b""
+    if sizes:
+        packed_places = b"".join(map(_varint, places))
+        packed_sizes = b"".join(map(_varint, sizes))
+        head = b"\x0a" + _varint(len(packed_places)) + packed_places
+        head += b"\x12" + _varint(len(packed_sizes)) + packed_sizes
+    return head + b"\x18" + _varint(length)
+
+
 class _Pages:
     """The pages of a file that is being put together."""
 
@@ -220,15 +242,10 @@ class _Pages:
         self._columns.append(bytearray(_COLUMN))
 
     def add(self, first: int, length: int, sizes: list[int], layout: bytes) -> None:
-        places = b"".join(protobuf.encode_varint(self._place(size)) for size in sizes)
-        packed_sizes = b"".join(map(protobuf.encode_varint, sizes))
-        page = (
-            (protobuf.blob(1, places) + protobuf.blob(2, packed_sizes) if sizes else b"")
-            + protobuf.number(3, length)
-            + protobuf.blob(4, layout)
-            + protobuf.number(5, first)
-        )
-        self._columns[-1] += protobuf.blob(2, page)
+        page = _page(tuple(map(self._place, sizes)), tuple(sizes), length) + _layout(layout)
+        if first:
+            page += b"\x28" + _varint(first)
+        self._columns[-1] += b"\x12" + _varint(len(page)) + page
 
     def described(self, rows: int) -> bytes:
         content = bytearray(_DESCRIBED + protobuf.number(2, rows))

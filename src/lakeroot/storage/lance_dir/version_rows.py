@@ -7,6 +7,7 @@ rows: the specification gives them no name, so their versions are arbitrated by 
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from lakeroot.model.commits import (
@@ -29,6 +30,7 @@ from lakeroot.tables.versions import VERSIONS, parse_staging_name
 
 Rows = dict[Identifier, Row | None]
 
+_REMEMBERED: Final = 4096
 _OWN_KEYS: Final = ("manifest_path", "manifest_size", "e_tag", "timestamp_millis")
 
 
@@ -37,12 +39,12 @@ class KeptVersions(Mapping[int, TableVersion]):
 
     def __init__(self, rows: Mapping[int, Row]) -> None:
         self._rows = rows
-        self._read: dict[int, TableVersion] = {}
 
     def __getitem__(self, number: int) -> TableVersion:
-        if number not in self._read:
-            self._read[number] = version_of_row(self._rows[number])
-        return self._read[number]
+        return version_of_row(self._rows[number])
+
+    def __contains__(self, number: object) -> bool:
+        return number in self._rows
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._rows)
@@ -53,8 +55,14 @@ class KeptVersions(Mapping[int, TableVersion]):
 
 def version_of_row(row: Row) -> TableVersion:
     """Read a row as a version."""
+    return _version_of(row.object_id, row.metadata)
+
+
+# The newest row of a table is looked at by every call, several times.
+@lru_cache(_REMEMBERED)
+def _version_of(object_id: str, metadata: str | None) -> TableVersion:
     try:
-        found: Any = json.loads(row.metadata or "{}")
+        found: Any = json.loads(metadata or "{}")
     except ValueError:
         found = {}
     if not isinstance(found, dict):
@@ -62,7 +70,7 @@ def version_of_row(row: Row) -> TableVersion:
     size, timestamp = found.get("manifest_size"), found.get("timestamp_millis")
     e_tag = found.get("e_tag")
     return TableVersion(
-        version=int(row.identifier[-1]),
+        version=int(object_id.rpartition(DELIMITER)[2]),
         manifest_path=str(found.get("manifest_path") or ""),
         manifest_size=size if isinstance(size, int) else None,
         e_tag=e_tag if isinstance(e_tag, str) else None,
