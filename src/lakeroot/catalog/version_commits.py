@@ -132,7 +132,7 @@ class VersionCommits:
     ) -> list[TableVersion]:
         now_ms = int(time.time() * 1000)
         for attempt in range(_ATTEMPTS):
-            unchanged = self._unchanged(staged, others, looks_again=attempt > 0)
+            unchanged = self._unchanged(staged, others)
             changes, already = self._plan(staged, others, now_ms)
             try:
                 if changes:
@@ -151,21 +151,16 @@ class VersionCommits:
             for at, one in enumerate(staged)
         ]
 
-    def _unchanged(
-        self, staged: Sequence[Staged], others: Sequence[Change], *, looks_again: bool
-    ) -> list[Unchanged]:
-        """Require that the tables are the same: a manifest must not become another's version.
-
-        Most often they are; only a refused commit makes us look what has become of them.
-        """
-        view = self._store.read() if looks_again else None
+    def _unchanged(self, staged: Sequence[Staged], others: Sequence[Change]) -> list[Unchanged]:
+        """Look at the tables again: a manifest must not become a version of another table."""
+        view = self._store.read()
         new = {change.identifier for change in others if isinstance(change, DeclareTable)}
         found: dict[Identifier, Unchanged] = {}
         for one in staged:
             identifier = one.table.identifier
             if identifier in new or identifier in found:
                 continue
-            now = one.table if view is None else view.get(identifier)
+            now = view.get(identifier)
             if not isinstance(now, Table):
                 self._catalog.table(identifier)  # Says what is missing.
             elif (now.location, now.created_at_ms) != (one.table.location, one.table.created_at_ms):
