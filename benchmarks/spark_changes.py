@@ -1,6 +1,5 @@
 """Spark: vectors against native Parquet, and merges against pylance's own merge_insert."""
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pyarrow as pa
 
 import lakeroot.spark
 from benchmarks.report import Row
-from benchmarks.spark_scans import measured
+from benchmarks.sparks import measured, spark_and_directory
 
 TITLE = "Spark: vectors and merges"
 PEER = "native Parquet, or pylance alone"
@@ -19,18 +18,9 @@ SIZE = 768
 
 
 def run(*, quick: bool) -> Iterator[Row]:
-    spark = lakeroot.spark.session(
-        "benchmark",
-        master="local[2]",
-        config={"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "4g"},
-    )
-    spark.sparkContext.setLogLevel("OFF")
-    with tempfile.TemporaryDirectory() as directory:
-        try:
-            yield from _vectors(spark, Path(directory), 20_000 if quick else 200_000)
-            yield from _merges(spark, Path(directory), 1_000_000 if quick else 10_000_000)
-        finally:
-            spark.stop()
+    with spark_and_directory() as (spark, directory):
+        yield from _vectors(spark, directory, 20_000 if quick else 200_000)
+        yield from _merges(spark, directory, 1_000_000 if quick else 10_000_000)
 
 
 def _vectors(spark: Any, directory: Path, rows: int) -> Iterator[Row]:

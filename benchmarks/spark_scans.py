@@ -1,14 +1,13 @@
 """Spark scans, writes and merges of Lance tables against Spark's own Parquet, same session."""
 
-import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import lakeroot.spark
 from benchmarks.report import Row
+from benchmarks.sparks import measured, spark_and_directory
 
 TITLE = "Spark: Lance through Lakeroot"
 PEER = "native Parquet"
@@ -17,17 +16,8 @@ PEER = "native Parquet"
 def run(*, quick: bool) -> Iterator[Row]:
     rows = 1_000_000 if quick else 10_000_000
     repeats = 3 if quick else 5
-    spark = lakeroot.spark.session(
-        "benchmark",
-        master="local[2]",
-        config={"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "4g"},
-    )
-    spark.sparkContext.setLogLevel("OFF")
-    with tempfile.TemporaryDirectory() as directory:
-        try:
-            yield from _measure(spark, Path(directory), rows, repeats)
-        finally:
-            spark.stop()
+    with spark_and_directory() as (spark, directory):
+        yield from _measure(spark, directory, rows, repeats)
 
 
 def _measure(spark: Any, directory: Path, rows: int, repeats: int) -> Iterator[Row]:
@@ -101,27 +91,3 @@ def _frames(spark: Any, root: str, parquet: str, repeats: int) -> Iterator[Row]:
         repeats,
         1.5,
     )
-
-
-def measured(
-    name: str,
-    ours: Callable[[], Any],
-    theirs: Callable[[], Any],
-    repeats: int,
-    most: float,
-) -> Row:
-    """Measure both in turn, so that the noise of the machine meets both.
-
-    `most` is how many times the peer's wall time ours may take.
-    """
-    ours(), theirs()
-    mine: list[float] = []
-    peer: list[float] = []
-    for _ in range(repeats):
-        for work, times in ((ours, mine), (theirs, peer)):
-            start = time.perf_counter()
-            work()
-            times.append(time.perf_counter() - start)
-    mine_best, peer_best = min(mine), min(peer)
-    note = f"{mine_best / peer_best:.2f}x its time, at most {most:g}x"
-    return Row(name, f"best of {repeats}", mine_best, peer_best, "s", bar=1 / most, note=note)

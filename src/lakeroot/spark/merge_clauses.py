@@ -44,6 +44,18 @@ class Clause:
 UPDATE, INSERT, DELETE = Clause("update"), Clause("insert"), Clause("delete")
 
 
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """When rows of the two sides match, and what is done in each of the three situations."""
+
+    condition: Column
+    matched: Sequence[Clause]
+    not_matched: Sequence[Clause]
+    not_matched_by_source: Sequence[Clause]
+    names: tuple[str, str] = (TARGET, SOURCE)
+    """What the conditions call the table and the source."""
+
+
 def same_keys(keys: Sequence[str]) -> Column:
     """Match rows of the two sides whose keys are equal."""
     return reduce(
@@ -51,32 +63,13 @@ def same_keys(keys: Sequence[str]) -> Column:
     )
 
 
-def merge_rows(
-    source: DataFrame,
-    plan: WritePlan,
-    condition: Column,
-    matched: Sequence[Clause],
-    not_matched: Sequence[Clause],
-    not_matched_by_source: Sequence[Clause],
-    *,
-    names: tuple[str, str] = (TARGET, SOURCE),
-) -> ChangeResult:
+def merge_rows(source: DataFrame, plan: WritePlan, merge: Merge) -> ChangeResult:
     """Merge with Spark: join the table with the source, and apply what the clauses make of it."""
-    changes, tasks = merge_changes(
-        source, plan, condition, matched, not_matched, not_matched_by_source, names
-    )
+    changes, tasks = merge_changes(source, plan, merge)
     return apply_changes(changes, plan, {JOB: plan.job}, tasks)
 
 
-def merge_changes(
-    source: DataFrame,
-    plan: WritePlan,
-    condition: Column,
-    matched: Sequence[Clause],
-    not_matched: Sequence[Clause],
-    not_matched_by_source: Sequence[Clause],
-    names: tuple[str, str] = (TARGET, SOURCE),
-) -> tuple[DataFrame, int]:
+def merge_changes(source: DataFrame, plan: WritePlan, merge: Merge) -> tuple[DataFrame, int]:
     """Plan a merge: the rows that go and come, and the number of tasks to change them with."""
     if plan.dataset is None:
         raise InvalidInputError(
@@ -91,21 +84,14 @@ def merge_changes(
         truncate_nanos=True,
     )
     reading = plan_read(ref, options, parallelism=parallelism(spark))
-    target = frame_of(spark, reading).withColumn("__in_target", sf.lit(1)).alias(names[0])
-    given = source.withColumn("__in_source", sf.lit(1)).alias(names[1])
+    target = frame_of(spark, reading).withColumn("__in_target", sf.lit(1)).alias(merge.names[0])
+    given = source.withColumn("__in_source", sf.lit(1)).alias(merge.names[1])
     kind = {(True, True): "full", (True, False): "right", (False, True): "left"}.get(
-        (bool(not_matched), bool(not_matched_by_source)), "inner"
+        (bool(merge.not_matched), bool(merge.not_matched_by_source)), "inner"
     )
-    joined = target.join(given, condition, kind)
-    changes = changed_rows(
-        joined,
-        spark_schema(lance_schema(plan), truncate_nanos=True),
-        source.columns,
-        matched,
-        not_matched,
-        not_matched_by_source,
-        names,
-    )
+    joined = target.join(given, merge.condition, kind)
+    schema = spark_schema(lance_schema(plan), truncate_nanos=True)
+    changes = changed_rows(joined, schema, source.columns, merge)
     return changes, max(parallelism(spark), len(reading.tasks))
 
 
@@ -119,18 +105,16 @@ def changed_rows(
     joined: DataFrame,
     schema: st.StructType,
     source_columns: Sequence[str],
-    matched: Sequence[Clause],
-    not_matched: Sequence[Clause],
-    not_matched_by_source: Sequence[Clause],
-    names: tuple[str, str],
+    merge: Merge,
 ) -> DataFrame:
     """Turn a join of table and source into the rows that go and the rows that come."""
+    names = merge.names
     in_target = sf.col(f"{names[0]}.__in_target").isNotNull()
     in_source = sf.col(f"{names[1]}.__in_source").isNotNull()
     situations = [
-        *((in_target & in_source, clause) for clause in matched),
-        *((~in_target & in_source, clause) for clause in not_matched),
-        *((in_target & ~in_source, clause) for clause in not_matched_by_source),
+        *((in_target & in_source, clause) for clause in merge.matched),
+        *((~in_target & in_source, clause) for clause in merge.not_matched),
+        *((in_target & ~in_source, clause) for clause in merge.not_matched_by_source),
     ]
     if not situations:
         raise InvalidInputError("The merge has no clause, so it would do nothing")

@@ -25,7 +25,15 @@ from lakeroot.spark.commits import JOB, commit, find_job
 from lakeroot.spark.conform import to_table
 from lakeroot.spark.distribute import until_uncontested
 from lakeroot.spark.failures import nearest, translated
-from lakeroot.spark.merge_clauses import DELETE, INSERT, UPDATE, Clause, merge_rows, same_keys
+from lakeroot.spark.merge_clauses import (
+    DELETE,
+    INSERT,
+    UPDATE,
+    Clause,
+    Merge,
+    merge_rows,
+    same_keys,
+)
 from lakeroot.spark.opening import open_table
 from lakeroot.spark.options import WriteOptions, parse, table_of
 from lakeroot.spark.row_changes import ChangeResult
@@ -71,8 +79,9 @@ def merge(
         small = _small(source) if strategy != "spark" and _simple(source, plan, words) else None
         if small is not None:
             return _merge_in_driver(small, plan, keys, words)
-        clauses = [_clauses(word) for word in words]
-        return merge_rows(source, plan, same_keys(keys), *clauses)
+        matched, not_matched, by_source = (_clauses(word) for word in words)
+        merge = Merge(same_keys(keys), matched, not_matched, by_source)
+        return merge_rows(source, plan, merge)
 
     return until_uncontested(attempt)
 

@@ -16,7 +16,7 @@ from lakeroot.spark.catalogs import TableRef, exists, locate, parse_name
 from lakeroot.spark.commits import JOB, MESSAGE, find_job
 from lakeroot.spark.distribute import until_uncontested
 from lakeroot.spark.failures import translated
-from lakeroot.spark.merge_clauses import INSERT, UPDATE, merge_changes, same_keys
+from lakeroot.spark.merge_clauses import INSERT, UPDATE, Merge, merge_changes, same_keys
 from lakeroot.spark.merging import check_keys
 from lakeroot.spark.moving import source_frame
 from lakeroot.spark.opening import open_for, open_table
@@ -222,8 +222,8 @@ class _Run:
         return Pending(plan, operation, files, self._properties())
 
     def _merged(self, target: Target, plan: WritePlan, rows: DataFrame) -> Pending:
-        keys = same_keys(target.keys)
-        changes, tasks = merge_changes(rows, plan, keys, [UPDATE], [INSERT], [])
+        merge = Merge(same_keys(target.keys), [UPDATE], [INSERT], [])
+        changes, tasks = merge_changes(rows, plan, merge)
         parts = run_changes(changes, plan, tasks)
         files = tuple(name for part in parts for name in part.written.files)
         return Pending(plan, operation_of(parts), files, self._properties(), strict=True)

@@ -13,7 +13,7 @@ from lakeroot.model.errors import InvalidInputError, TableNotFoundError
 from lakeroot.spark.catalogs import TableRef, exists, locate, parse_name
 from lakeroot.spark.changing import update_rows
 from lakeroot.spark.distribute import until_uncontested
-from lakeroot.spark.merge_clauses import Clause, merge_rows
+from lakeroot.spark.merge_clauses import Clause, Merge, merge_rows
 from lakeroot.spark.opening import open_table
 from lakeroot.spark.options import ReadOptions, WriteOptions
 from lakeroot.spark.planning import plan_read
@@ -111,15 +111,14 @@ def _merge(spark: SparkSession, statement: Statement) -> ChangeResult:
         # The clauses decide what is written, so the rows have exactly the table's own columns.
         columns = spark_schema(open_table(locate(ref)).schema, truncate_nanos=True)
         plan = prepare(ref, columns, WriteOptions(mode="append"))
-        return merge_rows(
-            source,
-            plan,
+        merge = Merge(
             condition,
             clauses["matched"],
             clauses["target"],
             clauses["source"],
-            names=(target, source_name),
+            (target, source_name),
         )
+        return merge_rows(source, plan, merge)
 
     return until_uncontested(attempt)
 
