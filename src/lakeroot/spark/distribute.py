@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import pyarrow as pa
+from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from lakeroot.model.errors import ConcurrentModificationError
@@ -40,7 +41,7 @@ def _in_tasks(
     def tasks(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in numbers:
             for number in batch.column(0).to_pylist():
-                result = pickle.dumps(work(items[number]))
+                result = cloudpickle.dumps(work(items[number]))
                 yield pa.record_batch(
                     [pa.array([number], pa.int64()), pa.array([result], pa.binary())],
                     names=["number", "result"],

@@ -64,7 +64,7 @@ class TableWriter:
     def upsert(self, rows: Any) -> list[Delta]:
         """Insert rows, or change those with the same merge keys; columns not given stay."""
         keys = self._merge_keys("upserted")
-        fitted = self._fit(as_table(rows, self._version.schema), is_partial=True)
+        fitted = self._fit(self._given(rows), is_partial=True)
         missing = set(keys) - set(fitted.column_names)
         if missing:
             raise InvalidInputError(f"The merge key {min(missing)!r} is missing from the rows")
@@ -75,7 +75,7 @@ class TableWriter:
 
     def delete(self, rows: Any, on: Iterable[str] | None = None) -> list[Delta]:
         """Delete the rows that are equal to the given ones in some columns, or the merge keys."""
-        table = as_table(rows, self._version.schema)
+        table = self._given(rows)
         keys = tuple(on) if on is not None else self._schema.merge_keys or tuple(table.column_names)
         unknown = [name for name in keys if self._schema.field(name) is None]
         if unknown or not keys:
@@ -93,7 +93,7 @@ class TableWriter:
 
     def replace(self, rows: Any) -> list[Delta]:
         """Put rows in the place of all rows of the table."""
-        fitted = self._fit(as_table(rows, self._version.schema))
+        fitted = self._fit(self._given(rows))
         self._stream = self.txn.commit_stream(self.txn.stage_stream(self._version))
         return self._write(fitted, DeltaType.APPEND)
 
@@ -159,7 +159,10 @@ class TableWriter:
             raise InvalidInputError(
                 "Rows cannot be appended", "the table has merge keys", "Upsert them instead"
             )
-        return self._write(self._fit(as_table(rows, self._version.schema)), delta_type)
+        return self._write(self._fit(self._given(rows)), delta_type)
+
+    def _given(self, rows: Any) -> Any:
+        return as_table(rows, self._version.schema)
 
     def _fit(self, table: Any, *, is_partial: bool = False) -> Any:
         schema, fitted = conformed(self._version, table, is_partial=is_partial)
@@ -249,21 +252,26 @@ class TableWriter:
     def _touched(
         self, kind: StepKind, table: Any, keys: tuple[str, ...]
     ) -> list[tuple[PartitionValues, Partition | None, Any]]:
-        scheme = self._stream.partition_scheme
-        sources = {key.key[0] for key in (scheme.keys or ())} if scheme is not None else set()
-        if kind is StepKind.DELETE and not sources <= set(keys):
-            # The rows do not say in which partition they lie: each may hold some.
+        if self._lies_anywhere(kind, table, keys):
             return [(p.values, p, table) for p in self.txn.partitions(self._stream)]
-        if not sources <= set(table.column_names):
-            raise InvalidInputError(
-                "The rows do not say to which partition they belong",
-                fix=f"Give the columns {', '.join(sorted(sources))}",
-            )
         divisions = [
             (values, self.txn.find_partition(self._stream, values), rows)
             for values, rows in self._divided(table)
         ]
         return [d for d in divisions if kind is StepKind.UPSERT or d[1] is not None]
+
+    def _lies_anywhere(self, kind: StepKind, table: Any, keys: tuple[str, ...]) -> bool:
+        """Tell whether the rows do not say in which partition they lie: each may hold some."""
+        scheme = self._stream.partition_scheme
+        sources = {key.key[0] for key in (scheme.keys or ())} if scheme is not None else set()
+        if kind is StepKind.DELETE and not sources <= set(keys):
+            return True
+        if not sources <= set(table.column_names):
+            raise InvalidInputError(
+                "The rows do not say to which partition they belong",
+                fix=f"Give the columns {', '.join(sorted(sources))}",
+            )
+        return False
 
     def _merges_on_write(
         self, touched: list[tuple[PartitionValues, Partition | None, Any]]

@@ -1,0 +1,95 @@
+"""Read a table of a metastore as a DataFrame: partitions are merged by the tasks that read them."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from lakeroot.metastore import Metastore
+from lakeroot.metastore.data.plan import DataFile, PartitionPlan, Step, StepKind, plan_table
+from lakeroot.metastore.locators import PartitionValues
+from lakeroot.model.errors import (
+    InvalidInputError,
+    TableColumnNotFoundError,
+    UnsupportedOperationError,
+)
+from lakeroot.spark.catalogs import parse_name
+from lakeroot.spark.conform import to_spark
+from lakeroot.spark.failures import nearest
+from lakeroot.spark.metastore.tasks import Place, partition_rows
+from lakeroot.spark.planning import BYTES_PER_TASK
+from lakeroot.spark.types import exchange_schema, spark_schema
+
+_ROWS_PER_BATCH: Final = 32 * 1024
+
+
+def read(
+    spark: SparkSession,
+    table: str,
+    *,
+    root: str,
+    columns: Sequence[str] | None = None,
+    keep: Callable[[PartitionValues], bool] | None = None,
+    as_of: int | str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """Read a table, merging on the way what upserts and deletes have left to readers.
+
+    `keep` chooses partitions by their values; `as_of` is a time in nanoseconds or the id of a
+    transaction. A partition that has to be merged is read by one task, all others by their files.
+    """
+    namespace, name = table_name(table)
+    place = Place(root, storage_options)
+    view = Metastore.open(root, storage_options, read_only=True).view(as_of)
+    version = view.table_version(namespace, name, None)
+    stream = view.find_stream(version)
+    schema = version.schema
+    if stream is None or schema is None:
+        raise UnsupportedOperationError(
+            f"The table {table} cannot be read with Spark", "it has no rows with a schema"
+        )
+    names = schema.arrow.names if columns is None else list(columns)
+    for column in names:
+        if column not in schema.arrow.names:
+            raise TableColumnNotFoundError(
+                f"Table {table} has no column {column!r}", fix=nearest(column, schema.arrow.names)
+            )
+    plan = plan_table(view, version, stream, keep=keep)
+    parts = [part for each in plan.partitions for part in _parts(each)]
+    kind = spark_schema(pa.schema([schema.arrow.field(column) for column in names]))
+    exchanged = exchange_schema(kind)
+
+    def read_tasks(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                rows = partition_rows(place, parts[number], schema, columns).combine_chunks()
+                for piece in rows.to_batches(max_chunksize=_ROWS_PER_BATCH):
+                    yield to_spark(piece, exchanged)
+
+    return spark.range(0, len(parts), 1, max(1, len(parts))).mapInArrow(read_tasks, kind)
+
+
+def table_name(table: str) -> tuple[str, str]:
+    """Read the name of a table of a metastore: one namespace, one name."""
+    names = parse_name(table)
+    if len(names) != 2:
+        raise InvalidInputError(
+            f"{table!r} is not the name of a table of a metastore", fix="Write namespace.table"
+        )
+    return names[0], names[1]
+
+
+def _parts(plan: PartitionPlan) -> Iterator[PartitionPlan]:
+    """Divide a partition whose files only follow each other; one to be merged stays whole."""
+    if plan.needs_merge:
+        yield plan
+        return
+    held: list[DataFile] = []
+    for file in plan.files:
+        held.append(file)
+        if sum(each.size or 0 for each in held) >= BYTES_PER_TASK:
+            yield PartitionPlan(plan.values, (Step(StepKind.INSERT, tuple(held)),))
+            held = []
+    if held:
+        yield PartitionPlan(plan.values, (Step(StepKind.INSERT, tuple(held)),))

@@ -1,0 +1,151 @@
+"""What tasks do with the rows of a metastore: read and merge partitions, write data files."""
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+
+from lakeroot.metastore import naming
+from lakeroot.metastore.data.evolution import conformed
+from lakeroot.metastore.data.files import pieces, read_file, write_rows
+from lakeroot.metastore.data.merge import Rows, merged
+from lakeroot.metastore.data.plan import DataFile, PartitionPlan, StepKind
+from lakeroot.metastore.data.reads import read_partition
+from lakeroot.metastore.data.transforms import divided, ordered
+from lakeroot.metastore.locators import PartitionValues, new_id
+from lakeroot.metastore.manifests import ManifestEntry
+from lakeroot.metastore.records import TableVersion
+from lakeroot.metastore.schemes import PartitionScheme
+from lakeroot.metastore.states import ContentType
+from lakeroot.objects import Objects, open_root, parse_root
+
+# So many rows of a task are held at once, whatever the number of rows of a file.
+ROWS_AT_ONCE: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A metastore, in values that travel to any process."""
+
+    root: str
+    storage_options: Mapping[str, str] | None = field(default=None, repr=False)
+
+    def open(self) -> "Files":
+        """Open the files of the catalog in this process."""
+        parsed = parse_root(self.root, self.storage_options)
+        return Files(open_root(parsed), parsed.uri)
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What reading and writing data files takes of a catalog; its log stays with the driver."""
+
+    objects: Objects
+    catalog_root: str
+
+    @property
+    def log(self) -> Any:
+        """Stand in for the log of a view, of which data files need no more than this."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """What every task of a write knows."""
+
+    place: Place
+    txn_id: str
+    version: TableVersion
+    scheme: PartitionScheme | None
+    directories: Mapping[PartitionValues, str]
+    keys: tuple[str, ...]
+    rows_per_file: int
+    is_partial: bool
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> list[tuple[PartitionValues, Any]]:
+        """Write the rows of one task; give the files with the partitions they belong to."""
+        files = self.place.open()
+        written = []
+        for table in _gathered(batches):
+            _, fitted = conformed(self.version, table, is_partial=self.is_partial)
+            for values, rows in divided(fitted, self.scheme):
+                directory = self.directories.get(values) or new_id()
+                written += [(values, entry) for entry in self._entries(files, directory, rows)]
+        return written
+
+    def _entries(self, files: Files, directory: str, table: Any) -> Iterator[ManifestEntry]:
+        scheme, schema = self.version.sort_scheme, self.version.schema
+        is_sorted = scheme is not None and bool(scheme.keys) and not self.keys
+        rows = ordered(table, scheme) if is_sorted else table
+        for piece in pieces(rows, self.rows_per_file):
+            # A repeated task writes under another name; what it leaves bears the transaction's.
+            path = naming.data_path(directory, self.txn_id, uuid.uuid4().int >> 80)
+            yield write_rows(
+                files.log,
+                path,
+                piece,
+                schema_id=None if schema is None else schema.schema_id,
+                sort_scheme_id=scheme.id if is_sorted and scheme is not None else None,
+                equality_fields=self.keys,
+            )
+
+    def rewrite(self, work: "Rewrite") -> list[ManifestEntry]:
+        """Make the rows of one partition anew: what it holds, and the change that comes on top."""
+        files = self.place.open()
+        rows = _merged(files, work, self.version)
+        return list(self._entries(files, work.directory, rows))
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """One partition to be written anew in a directory of its own."""
+
+    directory: str
+    plan: PartitionPlan | None
+    kind: StepKind | None = None
+    changes: tuple[ManifestEntry, ...] = ()
+    keys: tuple[str, ...] = ()
+    columns: tuple[str, ...] | None = None
+
+
+def _merged(files: Files, work: Rewrite, version: TableVersion) -> Any:
+    schema: Any = version.schema
+    view: Any = files
+    steps = []
+    if work.plan is not None:
+        steps.append(Rows(StepKind.INSERT, read_partition(view, work.plan, schema)))
+    if work.kind is None:
+        return steps[0].table
+    wanted = set(work.keys) if work.kind is StepKind.DELETE else work.columns
+    tables = [read_file(files.log, _data_file(entry), schema, wanted) for entry in work.changes]
+    change = Rows(work.kind, pa.concat_tables(tables), work.keys, work.columns)
+    return merged([*steps, change], schema)
+
+
+def _data_file(entry: ManifestEntry) -> DataFile:
+    meta = entry.meta
+    kind = meta.content_type or ContentType.PARQUET.value
+    return DataFile(entry.url, kind, meta.schema_id, meta.record_count, meta.content_length)
+
+
+def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Put small batches together, so that they do not become small files."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        if batch.num_rows:
+            held.append(batch)
+        if sum(each.num_rows for each in held) >= ROWS_AT_ONCE:
+            yield pa.Table.from_batches(held)
+            held = []
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def partition_rows(
+    place: Place, plan: PartitionPlan, schema: Any, columns: Sequence[str] | None
+) -> pa.Table:
+    """Read the rows of one partition, or of some of its files, merged."""
+    view: Any = place.open()
+    return read_partition(view, plan, schema, None if columns is None else tuple(columns))

@@ -1,0 +1,269 @@
+"""Change a table of a metastore with DataFrames: tasks write files, the driver one transaction.
+
+The rules are those of `TableWriter`: it is given frames in the place of Arrow tables, decides on
+their schema alone, and leaves the rows to the tasks.
+"""
+
+import pickle
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace as changed
+from typing import Any, Final, TypeVar
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from lakeroot.metastore import Metastore
+from lakeroot.metastore.data.plan import COLUMNS, StepKind, plan_partition
+from lakeroot.metastore.data.tables import AUTHOR, TableWriter
+from lakeroot.metastore.locators import PartitionValues
+from lakeroot.metastore.manifests import ManifestEntry, manifest_of
+from lakeroot.metastore.records import Delta, Partition
+from lakeroot.metastore.states import DeltaType
+from lakeroot.metastore.transaction import Transaction
+from lakeroot.model.errors import InvalidInputError
+from lakeroot.spark.distribute import distribute
+from lakeroot.spark.failures import translated
+from lakeroot.spark.metastore.reading import table_name
+from lakeroot.spark.metastore.tasks import Place, Rewrite, Writing
+from lakeroot.spark.types import table_schema
+
+_BEAT_S: Final = 60.0
+T = TypeVar("T")
+Grouped = dict[PartitionValues, list[ManifestEntry]]
+
+
+def append(frame: DataFrame, table: str, *, root: str, **options: Any) -> list[Delta]:
+    """Add rows at the end of a table."""
+    return _run(frame.sparkSession, table, root, lambda w: w.append(frame), **options)
+
+
+def add(frame: DataFrame, table: str, *, root: str, **options: Any) -> list[Delta]:
+    """Add rows without a place in the order; such writes never wait for each other."""
+    return _run(frame.sparkSession, table, root, lambda w: w.add(frame), **options)
+
+
+def upsert(frame: DataFrame, table: str, *, root: str, **options: Any) -> list[Delta]:
+    """Insert rows, or change those with the same merge keys; columns not given stay.
+
+    Of several rows with one key the merge order or the event time decides; without either, which
+    of them stays is left open, since a frame has no order.
+    """
+    return _run(frame.sparkSession, table, root, lambda w: w.upsert(frame), **options)
+
+
+def delete(
+    frame: DataFrame,
+    table: str,
+    *,
+    root: str,
+    on: Iterable[str] | None = None,
+    **options: Any,
+) -> list[Delta]:
+    """Delete the rows that are equal to the given ones in some columns, or the merge keys."""
+    keys = None if on is None else tuple(on)
+    return _run(frame.sparkSession, table, root, lambda w: w.delete(frame, keys), **options)
+
+
+def replace(frame: DataFrame, table: str, *, root: str, **options: Any) -> list[Delta]:
+    """Put rows in the place of all rows of a table."""
+    return _run(frame.sparkSession, table, root, lambda w: w.replace(frame), **options)
+
+
+def compact(spark: SparkSession, table: str, *, root: str, **options: Any) -> None:
+    """Write anew each partition that readers would have to merge, or that has too many files."""
+    _run(spark, table, root, lambda w: w.compact(), **options)
+
+
+def _run(
+    spark: SparkSession,
+    table: str,
+    root: str,
+    work: Callable[["SparkTableWriter"], T],
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    message: str | None = None,
+) -> T:
+    """Do the work in a transaction, and again from the start if another writer spoils it."""
+    namespace, name = table_name(table)
+    place = Place(root, storage_options)
+
+    def attempt(txn: Transaction) -> T:
+        with translated(f"Table {table} cannot be changed"), _alive(txn):
+            return work(SparkTableWriter(spark, place, txn, namespace, name))
+
+    return Metastore.open(root, storage_options).run(attempt, message)
+
+
+@contextmanager
+def _alive(txn: Transaction) -> Iterator[None]:
+    """Show that the transaction lives, for as long as its tasks run."""
+    txn.lease.renew()
+    ended = threading.Event()
+
+    def beat() -> None:
+        while not ended.wait(_BEAT_S):
+            txn.lease.renew()
+
+    beating = threading.Thread(target=beat, daemon=True)
+    beating.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        beating.join()
+
+
+class SparkTableWriter(TableWriter):
+    """Changes of one table within a transaction, by frames."""
+
+    def __init__(
+        self, spark: SparkSession, place: Place, txn: Transaction, namespace: str, table: str
+    ) -> None:
+        super().__init__(txn, namespace, table)
+        self._spark = spark
+        self._place = place
+        self._frame: DataFrame | None = None
+
+    def compact(self) -> None:
+        """Rewrite each partition that readers would have to merge, or that has too many files."""
+        found = []
+        for partition in self.txn.partitions(self._stream):
+            plan = plan_partition(partition, self.txn.deltas(partition), self._version)
+            counts = [file.record_count or 0 for file in plan.files]
+            if plan.needs_merge or len(counts) > max(1, -(-sum(counts) // self._rows_per_file)):
+                staged = self._staged(partition.values, partition)
+                found.append((staged, Rewrite(staged.id, plan)))
+        self._rewrite_all(found)
+
+    def _given(self, rows: Any) -> Any:
+        if not hasattr(rows, "mapInArrow"):
+            raise InvalidInputError(f"A DataFrame is expected, not a {type(rows).__name__}")
+        self._frame = rows
+        return table_schema(rows.schema).empty_table()
+
+    def _write(
+        self,
+        table: Any,
+        delta_type: DeltaType,
+        keys: tuple[str, ...] = (),
+        columns: tuple[str, ...] | None = None,
+    ) -> list[Delta]:
+        written = self._written(table, keys, divides=True)
+        return self._appended(written, delta_type, columns)
+
+    def _change(
+        self, kind: StepKind, table: Any, keys: tuple[str, ...], columns: tuple[str, ...] | None
+    ) -> list[Delta]:
+        anywhere = self._lies_anywhere(kind, table, keys)
+        written = self._written(table, keys, divides=not anywhere, is_partial=True)
+        if anywhere:
+            everything = [entry for entries in written.values() for entry in entries]
+            partitions = self.txn.partitions(self._stream) if everything else ()
+            touched: list[tuple[PartitionValues, Partition | None, Any]] = [
+                (partition.values, partition, everything) for partition in partitions
+            ]
+        else:
+            touched = [
+                (values, self.txn.find_partition(self._stream, values), entries)
+                for values, entries in written.items()
+            ]
+            touched = [each for each in touched if kind is StepKind.UPSERT or each[1] is not None]
+        if self._merges_on_write(touched):
+            self._rewrite_all(
+                [self._with_change(kind, each, keys, columns) for each in touched],
+            )
+            return []
+        delta_type = DeltaType.UPSERT if kind is StepKind.UPSERT else DeltaType.DELETE
+        return self._appended({each[0]: each[2] for each in touched}, delta_type, columns)
+
+    def _appended(
+        self, written: Grouped, delta_type: DeltaType, columns: tuple[str, ...] | None
+    ) -> list[Delta]:
+        properties = None if columns is None else {COLUMNS: list(columns)}
+        return [
+            self.txn.append_delta(
+                self._stream,
+                manifest_of(entries, AUTHOR),
+                delta_type=delta_type,
+                values=values,
+                properties=properties,
+            )
+            for values, entries in written.items()
+        ]
+
+    def _written(
+        self, table: Any, keys: tuple[str, ...], *, divides: bool, is_partial: bool = False
+    ) -> Grouped:
+        """Let tasks write the frame's rows; give the files by partition."""
+        frame = self._frame
+        assert frame is not None  # noqa: S101  # every change begins with a frame
+        names = [name for name in table.column_names if name in frame.columns]
+        scheme = self._stream.partition_scheme if divides else None
+        frame = frame.select(*(_column(name) for name in names))
+        if scheme is not None and scheme.keys:
+            # Rows of one partition come together, or every task writes a file of each.
+            frame = frame.repartition(*(_column(key.key[0]) for key in scheme.keys))
+        writing = self._writing(keys, is_partial=is_partial, divides=divides)
+
+        def write_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            message = cloudpickle.dumps(writing.write(batches))
+            yield pa.record_batch([pa.array([message], pa.binary())], names=["written"])
+
+        grouped: Grouped = {}
+        for row in frame.mapInArrow(write_task, "written binary").collect():
+            # These bytes come from this job's own tasks.
+            for values, entry in pickle.loads(row.written):  # noqa: S301
+                self.txn.lease.files.append(entry.url)
+                grouped.setdefault(values, []).append(entry)
+        return grouped
+
+    def _writing(
+        self, keys: tuple[str, ...] = (), *, is_partial: bool = False, divides: bool = True
+    ) -> Writing:
+        known = {p.values: p.id for p in self.txn.partitions(self._stream)}
+        return Writing(
+            place=self._place,
+            txn_id=self.txn.txn_id,
+            version=self._version,
+            scheme=self._stream.partition_scheme if divides else None,
+            directories=known,
+            keys=keys,
+            rows_per_file=self._rows_per_file,
+            is_partial=is_partial,
+        )
+
+    def _with_change(
+        self,
+        kind: StepKind,
+        each: tuple[PartitionValues, Partition | None, list[ManifestEntry]],
+        keys: tuple[str, ...],
+        columns: tuple[str, ...] | None,
+    ) -> tuple[Partition, Rewrite]:
+        values, partition, entries = each
+        plan = None
+        if partition is not None:
+            plan = plan_partition(partition, self.txn.deltas(partition), self._version)
+        staged = self._staged(values, partition)
+        return staged, Rewrite(staged.id, plan, kind, tuple(entries), keys, columns)
+
+    def _staged(self, values: PartitionValues, partition: Partition | None) -> Partition:
+        scheme_id = None if partition is None else partition.partition_scheme_id
+        return self.txn.stage_partition(self._stream, values, scheme_id)
+
+    def _rewrite_all(self, work: list[tuple[Partition, Rewrite]]) -> None:
+        """Let each task make one partition anew, and put them in the place of the old ones."""
+        what = "A partition cannot be written anew"
+        rewrites = [rewrite for _, rewrite in work]
+        done = distribute(self._spark, rewrites, self._writing().rewrite, what=what)
+        for (staged, _), entries in zip(work, done, strict=True):
+            self.txn.lease.files.extend(entry.url for entry in entries)
+            self.txn.put_delta(staged, 1, manifest_of(entries, AUTHOR))
+            self.txn.commit_partition(changed(staged, stream_position=1))
+
+
+def _column(name: str) -> Any:
+    return sf.col("`" + name.replace("`", "``") + "`")
