@@ -247,3 +247,24 @@ def test_nanoseconds_are_refused_unless_they_may_be_cut(spark, root, catalog):
 def test_a_wrong_read_is_refused_before_any_job(spark, root, orders, options, error, words):
     with pytest.raises(error, match=words):
         lakeroot.spark.read(spark, **{"table": "shop.orders", "root": root, **options})
+
+
+def test_a_filter_on_exact_numbers_reaches_lance(spark, root, catalog):
+    amounts = [decimal.Decimal(text) for text in ("-0.05", "0.05", "0.07", "24.00", "1e20")]
+    data = pa.table(
+        {"id": range(5), "amount": pa.array(amounts, pa.decimal128(38, 2))},
+    )
+    put(catalog, "shop.money", data)
+    lakeroot.spark.use_catalog(spark, "money", root=root)
+    source = spark.read.format("lakeroot").option("root", root).load("shop.money")
+    for condition, expected in (
+        ("amount BETWEEN 0.05 AND 0.07", [1, 2]),
+        ("amount < 24", [0, 1, 2]),
+        ("amount IN (-0.05BD, 24BD)", [0, 3]),
+        ("amount > 99999999999999999999BD", [4]),
+        ("amount <> 0.05", [0, 2, 3, 4]),
+    ):
+        for found in (source, spark.table("money.shop.money")):
+            assert sorted(row.id for row in found.where(condition).collect()) == expected
+    plan = source.where("amount > 0.06")._jdf.queryExecution().executedPlan().toString()
+    assert "Filter" not in plan

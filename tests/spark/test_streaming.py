@@ -9,10 +9,13 @@ import time
 from pathlib import Path
 
 import lance
+import pyarrow as pa
 import pytest
 
 import lakeroot.spark
 from lakeroot.spark.streaming import last_batch
+from tests.spark.conftest import put
+from tests.spark.test_flights import real_flights
 from tests.spark.test_writing import frame, orphans, rows, where
 
 
@@ -122,12 +125,17 @@ print("finished", flush=True)
 """
 
 
-def test_a_driver_that_is_killed_loses_and_repeats_nothing(spark, root, catalog, tmp_path):
-    batches = 7
-    for start in range(batches):
-        lakeroot.spark.write(frame(spark, start * 5, start * 5 + 5), "shop.a", root=root)
+def test_a_driver_that_is_killed_twice_loses_and_repeats_no_flight(root, catalog, tmp_path):
+    """Twelve months of real flights, a month in a batch; the target is exact all the same."""
+    flights = real_flights()
+    for month, batch in flights.groupby("month"):
+        data = pa.Table.from_pandas(batch, preserve_index=False)
+        if month == 1:
+            location = put(catalog, "shop.a", data)
+        else:
+            lance.write_dataset(data, location, mode="append")
     command = [sys.executable, "-c", DRIVER, root, str(tmp_path / "c")]
-    for wait_for in (2, 4):
+    for wait_for in (2, 6):
         driver = subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
         )
@@ -137,7 +145,11 @@ def test_a_driver_that_is_killed_loses_and_repeats_nothing(spark, root, catalog,
         driver.wait()
     answer = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "finished" in answer.stdout
-    assert rows(where(catalog, "shop", "b")) == list(range(batches * 5))
+    target = lance.dataset(where(catalog, "shop", "b"))
+    read = target.to_table().to_pandas()
+    assert len(read) == len(flights)
+    by = ["month", "carrier"]
+    assert read.groupby(by).distance.sum().equals(flights.groupby(by).distance.sum())
 
 
 def committed(catalog):

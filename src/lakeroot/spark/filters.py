@@ -24,6 +24,7 @@ _PATTERNS: dict[type, str] = {
     ds.StringContains: "contains({column}, {value})",
 }
 _MOST_VALUES = 10_000
+_MOST_DIGITS = 38
 
 
 def predicate(condition: ds.Filter) -> str | None:
@@ -73,9 +74,21 @@ def literal(value: Any) -> str | None:
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'" if "\0" not in value else None
     if isinstance(value, decimal.Decimal):
-        return f"{value:f}" if value.is_finite() else None
+        return _decimal(value) if value.is_finite() else None
     if isinstance(value, dt.datetime):
         return None
     if isinstance(value, dt.date):
         return f"date '{value.isoformat()}'"
     return None
+
+
+def _decimal(value: decimal.Decimal) -> str | None:
+    """Write an exact number: Lance takes one with a point for a double, and refuses that."""
+    if value == value.to_integral_value() and -(2**63) <= value < 2**63:
+        return str(int(value))
+    _, digits, exponent = value.as_tuple()
+    scale = max(0, -int(exponent))
+    precision = max(len(digits) + max(0, int(exponent)), scale)
+    if precision > _MOST_DIGITS:
+        return None
+    return f"arrow_cast('{value:f}', 'Decimal128({precision}, {scale})')"

