@@ -6,7 +6,6 @@ from datetime import date, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from lakeroot.catalog.undoing import Trashed, trash
 from lakeroot.lake.calls import Calls
 from lakeroot.lake.changes import Diff, diff_of
 from lakeroot.lake.display import html_table
@@ -22,6 +21,7 @@ from lakeroot.storage.lance_dir.vacuum import RETENTION
 if TYPE_CHECKING:
     from lance_namespace import LanceNamespace
 
+    from lakeroot.catalog.undoing import Trashed
     from lakeroot.lake.table import LakeTable
 
 
@@ -179,9 +179,11 @@ class Lake:
         own(self, "undrop")(identifier)
         return self._table(identifier)
 
-    def trash(self) -> list[Trashed]:
+    def trash(self) -> "list[Trashed]":
         """List the tables that lost their names and still have their data, the latest first."""
         if self._own_names is not None:
+            from lakeroot.catalog.undoing import trash
+
             with translated():
                 return trash(self._own_names.catalog)
         return list(own(self, "trash")())
