@@ -8,7 +8,7 @@ from typing import Any
 
 import lance
 import pyarrow as pa
-from lance_namespace import DeclareTableRequest, DropTableRequest
+from lance_namespace import DeclareTableRequest, DropTableRequest, LanceNamespace
 from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
@@ -20,6 +20,7 @@ from lakeroot.model.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
 )
+from lakeroot.namespace.base import LakerootNamespace
 from lakeroot.spark import receipts
 from lakeroot.spark.catalogs import Located, TableRef, exists, locate, located_from
 from lakeroot.spark.commits import JOB, MESSAGE, commit, find_job
@@ -255,10 +256,17 @@ def abort(plan: WritePlan) -> None:
     catalog = plan.table.ref.catalog
     if plan.declared_here and catalog is not None:
         try:
-            if locate(plan.table.ref).only_declared:
-                catalog.connect().drop_table(DropTableRequest(id=list(plan.table.ref.identifier)))
+            _withdraw(catalog.connect(), plan.table.ref)
         except Exception:  # noqa: BLE001  # the job's own error is the one to report
             return
+
+
+def _withdraw(client: LanceNamespace, ref: TableRef) -> None:
+    """Take a declaration of ours back; another job may be writing to the table by now."""
+    if isinstance(client, LakerootNamespace):
+        client.catalog.withdraw_table(client.catalog.table(ref.identifier))
+    elif locate(ref).only_declared:
+        client.drop_table(DropTableRequest(id=list(ref.identifier)))
 
 
 def already_done(ref: TableRef, options: WriteOptions) -> WriteResult | None:
