@@ -1,12 +1,15 @@
 """Warm reads over HTTP: describe, exists and list, beside the Rust adapter of pylance."""
 
+import os
 from collections.abc import Iterable
 
 from benchmarks import servers
 from benchmarks.catalogs import TABLES_PER_NAMESPACE, catalog, namespace_name
 from benchmarks.report import HIGHER, LOWER, Row, size_label
 
-TITLE = "Server: warm reads over HTTP, one process, 32 connections"
+# As many processes as there are cores: the peer is one process with a thread for each of them.
+WORKERS = len(os.sched_getaffinity(0))
+TITLE = f"Server: warm reads over HTTP, {WORKERS} workers, 32 connections"
 PEER = "pylance RestAdapter"
 
 _TABLE = """
@@ -43,7 +46,11 @@ def run(*, quick: bool) -> Iterable[Row]:
             action: _TABLE % {"tables": TABLES_PER_NAMESPACE, "spaces": spaces, "action": action}
             for action in ("describe", "exists")
         } | {"list": _LIST % {"spaces": spaces}}
-        with catalog(objects) as root, servers.ours(root) as us, servers.peer(root) as them:
+        with (
+            catalog(objects) as root,
+            servers.ours(root, WORKERS) as us,
+            servers.peer(root) as them,
+        ):
             for what, script in scripts.items():
                 yield from _compare(what, script, size_label(objects), bar, us, them, seconds)
             yield Row("memory", size_label(objects), us.memory_mb(), them.memory_mb(), "MB")

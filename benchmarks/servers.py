@@ -47,15 +47,26 @@ class Running:
     pid: int
 
     def cpu_seconds(self) -> float:
-        """The CPU time that its process has used."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS
+        """The CPU time that its process and its workers have used."""
+        return sum(_cpu_seconds(pid) for pid in (self.pid, *_children(self.pid)))
 
     def memory_mb(self) -> float:
-        """The memory that its process holds."""
-        text = Path(f"/proc/{self.pid}/status").read_text()
-        found = re.search(r"VmRSS:\s+(\d+)", text)
-        return int(found[1]) / 1024 if found else 0.0
+        """The memory that its process and its workers hold."""
+        return sum(_memory_mb(pid) for pid in (self.pid, *_children(self.pid)))
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def _memory_mb(pid: int) -> float:
+    found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+    return int(found[1]) / 1024 if found else 0.0
 
 
 @dataclass(frozen=True)

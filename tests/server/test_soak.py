@@ -1,0 +1,115 @@
+"""A mixed load on a real server: nothing is lost, and neither memory nor open files grow.
+
+A few seconds here; `LAKEROOT_SOAK_SECONDS=3600` makes an hour of it.
+"""
+
+import itertools
+import os
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+
+from tests.server.http import Client
+from tests.server.processes import Served, served
+from tests.server.test_lance_clients import stream
+
+SECONDS = float(os.environ.get("LAKEROOT_SOAK_SECONDS", "6"))
+CLIENTS = 6
+ROWS = stream(pa.table({"x": pa.array([1, 2, 3], pa.int64())}))
+ARROW = {"content-type": "application/vnd.apache.arrow.stream"}
+# Allocators and caches settle during the first rounds; a leak grows with every request.
+ROOM_MB = 48
+
+
+class Worked:
+    """What one client did, and was told had happened."""
+
+    def __init__(self, url: str, number: int) -> None:
+        self.http = Client(url)
+        self.number = number
+        self.tables: set[str] = set()
+        self.inserts = 0
+        self.requests = 0
+        self.rounds = itertools.count()
+
+    def until(self, deadline: float) -> None:
+        while time.monotonic() < deadline:
+            self.round(next(self.rounds))
+
+    def round(self, round_: int) -> None:
+        name = f"c{self.number}r{round_}"
+        self.ask("POST", f"/v1/table/soak%24{name}/declare", {})
+        self.tables.add(name)
+        if round_ % 8 == 0:
+            self.ask("POST", f"/v1/table/soak%24rows{self.number}/insert", ROWS)
+            self.inserts += 1
+            self.ask("POST", f"/v1/table/soak%24rows{self.number}/count_rows", {})
+        for action in ("describe", "exists"):
+            self.ask("POST", f"/v1/table/soak%24{name}/{action}", {})
+        self.ask("GET", "/v1/namespace/soak/table/list?limit=20")
+        self.ask("GET", "/iceberg/v1/namespaces")
+        if round_ % 32:
+            self.ask("POST", f"/v1/table/soak%24{name}/drop")
+            self.tables.discard(name)
+        # What is wrong is refused, again and again, and costs nothing either.
+        for path, body, status in (
+            ("/v1/table/soak%24none/describe", {}, 404),
+            ("/v1/table/soak%24none/insert", b"no arrow at all", 400),
+            ("/v1/namespace/soak/create", b'{"id":', 400),
+        ):
+            headers = ARROW if path.endswith("insert") else None
+            assert self.http.post(path, body, headers=headers).status == status
+        self.requests += 3
+
+    def ask(self, method: str, path: str, body: object = None) -> None:
+        headers = ARROW if isinstance(body, bytes) else None
+        answer = self.http.call(method, path, body, headers=headers)
+        assert answer.status == 200, (method, path, answer.body)
+        self.requests += 1
+
+
+def measured(server: Served) -> tuple[float, int]:
+    """The memory in MB and the open files of a server."""
+    pid = server.process.pid
+    found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+    assert found is not None
+    return int(found[1]) / 1024, len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def test_a_mixed_load_leaks_nothing_and_loses_nothing(tmp_path: Path) -> None:
+    audit = tmp_path / "audit.jsonl"
+    with served(
+        str(tmp_path / "lake"), "--log-format", "none", "--audit-log", str(audit)
+    ) as server, Client(server.url) as http:  # fmt: skip
+        assert http.post("/v1/namespace/soak/create", {}).status == 200
+        clients = [Worked(server.url, number) for number in range(CLIENTS)]
+        for client in clients:
+            client.ask("POST", f"/v1/table/soak%24rows{client.number}/create", ROWS)
+            client.round(next(client.rounds))
+        with ThreadPoolExecutor(CLIENTS) as pool:
+
+            def load(seconds: float) -> tuple[float, int]:
+                deadline = time.monotonic() + seconds
+                list(pool.map(lambda client: client.until(deadline), clients))
+                return measured(server)
+
+            load(SECONDS / 2)
+            memory, files = load(SECONDS / 4)
+            later, open_later = load(SECONDS / 4)
+        assert later - memory < ROOM_MB, f"{memory:.0f} MB, then {later:.0f} MB"
+        assert open_later <= files + 4, f"{files} open files, then {open_later}"
+        kept = set(http.get("/v1/namespace/soak/table/list").json["tables"])
+        expected = set().union(*(client.tables for client in clients))
+        assert kept == expected | {f"rows{client.number}" for client in clients}
+        for client in clients:
+            count = http.post(f"/v1/table/soak%24rows{client.number}/count_rows", {}).json
+            assert count == 3 + 3 * client.inserts
+        assert http.get("/readyz").status == 200
+    assert server.process.returncode in (0, -15)
+    assert sum(client.requests for client in clients) > 0
+    assert audit.read_text().count('"event":"done"') == audit.read_text().count(
+        '"event":"attempt"'
+    ) - audit.read_text().count('"event":"failed"')
