@@ -245,6 +245,7 @@ def test_a_lake_knows_who_runs_its_jobs(root, orders):
     assert isinstance(vars(lake.namespace)["job_runner"], SparkJobs)
 
 
+@pytest.mark.timeout(1800)  # the job starts a JVM of its own, on whatever machine
 def test_a_client_of_the_server_has_a_column_filled(root, orders):
     properties = {"root": root, "jobs": "spark", "jobs.master": "local[2]"}
     settings = Settings(port=0, impl=DIRECTORY, properties=properties, log_requests=False)

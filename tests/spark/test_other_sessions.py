@@ -18,6 +18,7 @@ from lakeroot.spark.java import java_home
 from lakeroot.spark.session import FAST_START_FLAGS
 from tests.spark.journey import CONNECT
 
+pytestmark = pytest.mark.timeout(1800)  # up to six JVMs, on whatever machine
 HOME = Path(__file__).parents[2]
 PATIENCE_S = 600
 
