@@ -2,6 +2,10 @@
 UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 RUN := $(UV) run --frozen
 
+# The tests start hundreds of processes; without bytecode each would compile all it imports anew.
+unexport PYTHONDONTWRITEBYTECODE
+export UV_COMPILE_BYTECODE := 1
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check tests fix bench interop interop-daft console-shots
 
