@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lakeroot.catalog.catalog import Catalog
-from lakeroot.catalog.undoing import losses_of
 from lakeroot.catalog.versions import TableVersions
 from lakeroot.model.errors import LakerootError
 from lakeroot.storage.lance_dir import LanceDirStore
@@ -50,7 +49,7 @@ def _repair(catalog: Catalog, store: LanceDirStore, one: Finding) -> bool:
     if one.code == "row-duplicate":
         return store.remove_repeated_rows([one.identifier], catalog.author)
     if one.code == "history-restarted":
-        return _put_back(catalog, one.version)
+        return store.put_back(one.version, catalog.author)
     versions = TableVersions(catalog)
     if one.code == "version-unfinished":
         versions.describe_version(one.identifier, one.version)
@@ -60,15 +59,6 @@ def _repair(catalog: Catalog, store: LanceDirStore, one: Finding) -> bool:
     if taken_in:
         catalog.commit(*taken_in, message=f"Take in versions of {one.object}")
     return bool(taken_in)
-
-
-def _put_back(catalog: Catalog, version: int) -> bool:
-    """Give the objects their names back that a version of the catalog took away."""
-    lost = losses_of(catalog, version)
-    if lost.changes:
-        message = f"Put back what version {version} lost"
-        catalog.commit(*lost.changes, requires=lost.requires, message=message)
-    return bool(lost.changes)
 
 
 def _is_owned(store: LanceDirStore, place: str) -> bool:

@@ -105,23 +105,6 @@ def recovery_of(catalog: Catalog, identifier: Identifier) -> Inverse:
     )
 
 
-def losses_of(catalog: Catalog, commit: int) -> Inverse:
-    """Work out how all that a commit took away, and that is missing still, comes back."""
-    before = _before(catalog, commit)
-    lost = {one: _get(before, one) for one in _entry(catalog, commit).removed}
-    missing = {one: record for one, record in sorted(lost.items()) if _get(catalog, one) is None}
-    changes: list[Change] = [
-        CreateNamespace(one, _properties(record))
-        for one, record in missing.items()
-        if isinstance(record, Namespace)
-    ]
-    for one, record in missing.items():
-        # A directory that is gone as well was dropped, by whoever else.
-        if isinstance(record, Table) and catalog.store.files(record).has_any(""):
-            changes.append(RegisterTable(one, record.location, _properties(record)))
-    return Inverse(commit, tuple(changes), tuple(Unchanged(one, None) for one in missing))
-
-
 def trash(catalog: Catalog) -> list[Trashed]:
     """List the tables that lost their names and still have their data, the latest first."""
     found: dict[str, Trashed] = {}

@@ -25,6 +25,7 @@ from lakeroot.objects import LocalObjects, Objects
 from lakeroot.storage.lance_dir import compaction, versions
 from lakeroot.storage.lance_dir.index import Entry, Index
 from lakeroot.storage.lance_dir.protobuf import MalformedError
+from lakeroot.storage.lance_dir.restarts import metadata_after
 from lakeroot.storage.lance_dir.rows import NAMESPACE, Row, RowFiles, arrow_table, record_of
 from lakeroot.storage.lance_dir.state import State, advance, children, find, load
 from lakeroot.storage.lance_dir.version_file import (
@@ -65,6 +66,8 @@ class ManifestTable:
         self.lock = threading.RLock()
         self.files = RowFiles(objects)
         self.whole_table = whole_table
+        self.seen = 0
+        """Up to which version this client knows that nothing was lost."""
         self._objects = objects
         self._head = FIRST
         self._state: State | None = None
@@ -277,7 +280,7 @@ class ManifestTable:
             wait(others)
         for other in others:
             other.result()
-        return _Step(_successor(before, draft, fragments), plan, written)
+        return _Step(_successor(before, draft, fragments, self.seen), plan, written)
 
     def _write_files(self, before: VersionFile, plan: "_Plan") -> tuple[list[Fragment], list[str]]:
         """Write the data and deletion files of a plan; give its fragments and what was written."""
@@ -394,9 +397,13 @@ def _plan(state: State, draft: Draft) -> _Plan:
     return _Plan(removed, kept, {p: o for p, o in deleted.items() if p in kept_paths}, rows)
 
 
-def _successor(before: VersionFile, draft: Draft, fragments: list[Fragment]) -> VersionFile:
+def _successor(
+    before: VersionFile, draft: Draft, fragments: list[Fragment], seen: int
+) -> VersionFile:
     # Strictly increasing, so that "as of this time" names one version whatever the clocks do.
     now_ms = max(int(time.time() * 1000), before.timestamp_ms + 1)
+    if draft.table_metadata is not None:
+        before = replace(before, table_metadata=draft.table_metadata)
     target = successor(
         before,
         tuple(fragments),
@@ -406,9 +413,7 @@ def _successor(before: VersionFile, draft: Draft, fragments: list[Fragment]) -> 
         author=draft.author,
         dropped=draft.dropped,
     )
-    if draft.table_metadata is None:
-        return target
-    return replace(target, table_metadata=draft.table_metadata)
+    return replace(target, table_metadata=metadata_after(before, seen))
 
 
 def _is_same(entry: Entry | None, row: Row | None) -> bool:

@@ -40,6 +40,7 @@ from lakeroot.storage.lance_dir.checking import GRACE, Finding, check
 from lakeroot.storage.lance_dir.collecting import Collected, collect
 from lakeroot.storage.lance_dir.commits import VERSION_MANAGEMENT, Committer, Pending
 from lakeroot.storage.lance_dir.directory import Directory
+from lakeroot.storage.lance_dir.healing import Healer
 from lakeroot.storage.lance_dir.maintenance import Optimized
 from lakeroot.storage.lance_dir.manifest_table import Draft, ManifestTable
 from lakeroot.storage.lance_dir.markers import Markers
@@ -90,6 +91,7 @@ class LanceDirStore:
             self._committer = Committer(
                 self.objects, self.manifest, self._draft, self._check, self.settings
             )
+            self._healer = Healer(self.objects, self.manifest, self._committer)
         if self.settings.dir_listing_enabled:
             self.directory = Directory(self.objects, beside_manifest=self.manifest is not None)
         self._view = DirectoryView(self.manifest, self.directory)
@@ -112,6 +114,7 @@ class LanceDirStore:
         """Take a view that shows everything acknowledged before this call."""
         if self.manifest is not None:
             self.manifest.refresh()
+            self._healer.look()
         return self._view
 
     def commit(self, commit: Commit) -> Committed:
@@ -151,6 +154,7 @@ class LanceDirStore:
                 raise _LosingTableChangedError from error
             raise
         markers.finish(self._view)
+        self._healer.look()
         self._keep_in_shape()
         return committed
 
@@ -264,6 +268,11 @@ class LanceDirStore:
 
         identifiers = tuple(identifiers)
         return self._committer.commit_draft(plan)
+
+    def put_back(self, version: int, author: str = "") -> bool:
+        """Give the objects their names back that a version lost; tell whether any were missing."""
+        self._require_manifest()
+        return self._healer.put_back(version, author)
 
     def gc(
         self, older_than: timedelta = RETENTION, *, dry_run: bool = False, author: str = ""

@@ -1,26 +1,20 @@
 """Is the ``__manifest`` table whole: its versions, and every file they name."""
 
-import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from lakeroot.model.errors import UnsupportedOperationError
 from lakeroot.objects import Objects
-from lakeroot.storage.lance_dir import index_section, placement, versions
+from lakeroot.storage.lance_dir import index_section, versions
 from lakeroot.storage.lance_dir.checking.findings import Finding, finding
-from lakeroot.storage.lance_dir.directory import Directory
+from lakeroot.storage.lance_dir.healing import lost_rows
 from lakeroot.storage.lance_dir.history import HISTORY_START
 from lakeroot.storage.lance_dir.manifest_table import ManifestTable
 from lakeroot.storage.lance_dir.protobuf import MalformedError
-from lakeroot.storage.lance_dir.rows import Row, record_of
-from lakeroot.storage.lance_dir.state import load
-from lakeroot.storage.lance_dir.version_file import (
-    VersionFile,
-    decode,
-    files_named_in,
-    read_version_in,
-)
+from lakeroot.storage.lance_dir.restarts import is_restart
+from lakeroot.storage.lance_dir.rows import VERSION_ROW
+from lakeroot.storage.lance_dir.version_file import VersionFile, decode, files_named_in
 from lakeroot.tables.versions import LAST_VERSION
 
 _KINDS_OF_FILES = ("data", "_deletions", "_indices")
@@ -61,7 +55,7 @@ def examine_manifest(objects: Objects, table: ManifestTable) -> Examined:
     examined.findings += broken
     examined.is_readable = all(one.code == "manifest-index-missing" for one in broken)
     if examined.is_readable:
-        examined.findings += _restarts(table, contents, Directory(objects))
+        examined.findings += _restarts(table, objects, contents)
     return examined
 
 
@@ -146,25 +140,14 @@ def _past(number: int, content: bytes, present: set[str]) -> Iterator[Finding]:
 
 
 def _restarts(
-    table: ManifestTable, contents: list[tuple[int, bytes | None]], directory: Directory
+    table: ManifestTable, objects: Objects, contents: list[tuple[int, bytes | None]]
 ) -> Iterator[Finding]:
     """Find versions that were made as if there was none before, and what is missing since."""
     for number, content in contents:
-        if number == 1 or content is None or not _is_restart(content):
+        if number == 1 or not is_restart(content):
             continue
-        states = [
-            load(table.read_version(kept), table.files, table.whole_table).index
-            for kept, _ in contents
-            if kept >= number - 1
-        ]
-        # What has been there again since was put back, even if it was dropped later.
-        missing = [
-            one.row.identifier
-            for one in states[0].entries()
-            if record_of(one.row)
-            and not any(after.entry(one.row.identifier) for after in states[1:])
-            and not _is_flat_table(directory, one.row)
-        ]
+        rows = lost_rows(table, objects, number).values()
+        missing = [row for row in rows if row.object_type != VERSION_ROW]
         if missing:
             yield finding(
                 "history-restarted",
@@ -173,19 +156,6 @@ def _restarts(
                 "another client took the catalog for a new one, and made it over what was there",
                 version=number,
             )
-
-
-def _is_flat_table(directory: Directory, row: Row) -> bool:
-    """Tell whether a table is found by its directory, also without its row."""
-    name = row.identifier[0]
-    return row.location == placement.flat(name) and directory.probe(name).is_table
-
-
-def _is_restart(content: bytes) -> bool:
-    try:
-        return read_version_in(content) == 0
-    except (MalformedError, struct.error):
-        return False
 
 
 def _needed(content: bytes) -> set[str]:
