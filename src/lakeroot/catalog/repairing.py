@@ -4,14 +4,15 @@ Every repair can be undone or does no harm, none deletes the data of a table, an
 ordinary commits only. Everything is looked at again before it is touched.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from lakeroot.catalog.catalog import Catalog
 from lakeroot.catalog.versions import TableVersions
 from lakeroot.model.errors import LakerootError
+from lakeroot.model.records import Table
+from lakeroot.storage.findings import Finding
 from lakeroot.storage.lance_dir import LanceDirStore
-from lakeroot.storage.lance_dir.checking import Finding
 from lakeroot.storage.lance_dir.removing import REMOVABLE, remove
 
 
@@ -23,8 +24,12 @@ class Repair:
     outcome: str
 
 
+Mend = Callable[[Catalog, Finding], bool]
+"""Repairs one finding of a catalog; tells whether anything had to be done."""
+
+
 def repair(
-    catalog: Catalog, store: LanceDirStore, findings: Iterable[Finding], *, dry_run: bool = False
+    catalog: Catalog, mend: Mend, findings: Iterable[Finding], *, dry_run: bool = False
 ) -> list[Repair]:
     """Repair the findings that are safe to repair; one that fails does not stop the others."""
     done = []
@@ -35,21 +40,30 @@ def repair(
             done.append(Repair(one, "would be repaired"))
             continue
         try:
-            changed = _repair(catalog, store, one)
-            outcome = "repaired" if changed else "was in order by now"
+            outcome = "repaired" if mend(catalog, one) else "was in order by now"
         except LakerootError as error:
             outcome = f"not repaired: {error}"
         done.append(Repair(one, outcome))
     return done
 
 
-def _repair(catalog: Catalog, store: LanceDirStore, one: Finding) -> bool:
-    if one.code in REMOVABLE:
-        return remove(store.objects, one, lambda place: _is_owned(store, place))
-    if one.code == "row-duplicate":
-        return store.remove_repeated_rows([one.identifier], catalog.author)
-    if one.code == "history-restarted":
-        return store.put_back(one.version, catalog.author)
+def mend_directory(store: LanceDirStore) -> Mend:
+    """Give what repairs a directory catalog."""
+
+    def mend(catalog: Catalog, one: Finding) -> bool:
+        if one.code in REMOVABLE:
+            return remove(store.objects, one, lambda place: _is_owned(catalog, place))
+        if one.code == "row-duplicate":
+            return store.remove_repeated_rows([one.identifier], catalog.author)
+        if one.code == "history-restarted":
+            return store.put_back(one.version, catalog.author)
+        return mend_versions(catalog, one)
+
+    return mend
+
+
+def mend_versions(catalog: Catalog, one: Finding) -> bool:
+    """Bring the versions that the catalog keeps of a table in step with its files."""
     versions = TableVersions(catalog)
     if one.code == "version-unfinished":
         versions.describe_version(one.identifier, one.version)
@@ -61,5 +75,20 @@ def _repair(catalog: Catalog, store: LanceDirStore, one: Finding) -> bool:
     return bool(taken_in)
 
 
-def _is_owned(store: LanceDirStore, place: str) -> bool:
-    return store.read().owner_of(place) is not None
+def mend_leftovers(catalog: Catalog, one: Finding) -> bool:
+    """Remove what a dead writer has left in the directory of a table."""
+    found = (catalog.store.read().get(name) for name in catalog.store.read().all_tables(None, None))
+    for table in found:
+        if isinstance(table, Table) and one.path.startswith(f"{table.location}/"):
+            below = one.path.removeprefix(f"{table.location}/")
+            files = catalog.store.files(table)
+            if one.code == "leftover-private-directory":
+                files.delete_directory(below)
+            else:
+                files.delete([below])
+            return True
+    return False
+
+
+def _is_owned(catalog: Catalog, place: str) -> bool:
+    return catalog.store.read().owner_of(place) is not None

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgpack
 
 from lakeroot.metastore.naming import Layout, revision_path
+from lakeroot.model.errors import UnsupportedOperationError
 
 _MAGIC: Final = b"LRC1"
 
@@ -95,6 +96,12 @@ def read_entry(data: bytes) -> Entry:
     tree = unseal(data)
     if tree is None:
         return VOID
+    if tree["kind"] not in tuple(EntryKind):
+        raise UnsupportedOperationError(
+            f"The log of the catalog has an entry of the kind {tree['kind']!r}",
+            "a newer version of Lakeroot wrote it",
+            "Upgrade Lakeroot",
+        )
     return Entry(
         EntryKind(tree["kind"]),
         tree["txn"],

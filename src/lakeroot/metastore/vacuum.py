@@ -55,6 +55,15 @@ def storage_time(log: CommitLog, *, dry_run: bool = False) -> int:
     return max((info.modified_ms for info in infos), default=0)
 
 
+def fence(log: CommitLog, txn_id: str) -> None:
+    """Decide that a transaction can never commit, unless it has."""
+    while txn_id not in log.index.sequences and txn_id not in log.index.fenced:
+        if log.decide(Entry(EntryKind.FENCE, txn_id)):
+            tree = txnlogs.opening(txn_id, log.catalog_root, "fenced by vacuum")
+            path = naming.failed_path(log.layout, txn_id)
+            log.objects.put(path, msgpack.packb(tree))
+
+
 class _Vacuum:
     """One run: first decisions in the log, then files."""
 
@@ -107,14 +116,8 @@ class _Vacuum:
         return bool(self._now_ms - info.modified_ms > lease.get("ttl_ms", DAY_MS))
 
     def _fence(self, txn_ids: tuple[str, ...]) -> None:
-        for txn_id in txn_ids:
-            while not self._dry_run and txn_id not in self._log.index.sequences:
-                if txn_id in self._log.index.fenced:
-                    break
-                if self._log.decide(Entry(EntryKind.FENCE, txn_id)):
-                    tree = txnlogs.opening(txn_id, self._log.catalog_root, "fenced by vacuum")
-                    path = naming.failed_path(self._log.layout, txn_id)
-                    self._log.objects.put(path, msgpack.packb(tree))
+        for txn_id in txn_ids if not self._dry_run else ():
+            fence(self._log, txn_id)
 
     def _horizon(self) -> int:
         """Find the newest commit that is older than the retention: the first state that is kept."""

@@ -1,8 +1,11 @@
 """The metastore catalog as a Lance namespace, built from string properties."""
 
+from collections.abc import Iterable
+from datetime import timedelta
 from typing import Any
 
 from lakeroot.catalog import Catalog
+from lakeroot.catalog.repairing import Repair, mend_versions, repair
 from lakeroot.metastore import Metastore
 from lakeroot.metastore.vacuum import DAY_MS, Vacuumed
 from lakeroot.model.errors import LakerootError
@@ -14,6 +17,13 @@ from lakeroot.namespace.properties import STORAGE, Properties
 from lakeroot.objects import parse_root
 from lakeroot.storage.contract import HistoryEntry
 from lakeroot.storage.deltacat import DeltaCatStore
+from lakeroot.storage.deltacat.cleaning import garbage_of
+from lakeroot.storage.deltacat.repairing import MENDABLE, mend
+from lakeroot.storage.findings import Finding
+from lakeroot.storage.lance_dir.checking import GRACE
+from lakeroot.storage.lance_dir.collecting import Collected
+from lakeroot.storage.lance_dir.removing import REMOVABLE, remove
+from lakeroot.storage.lance_dir.vacuum import RETENTION
 
 
 class DeltaCatNamespace(LakerootNamespace):
@@ -45,6 +55,36 @@ class DeltaCatNamespace(LakerootNamespace):
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """Tell what each commit changed, the newest first."""
         return list(self.catalog.history(limit))
+
+    def check(self, grace: timedelta = GRACE) -> list[Finding]:
+        """Find everything that is wrong with the catalog and its tables; change nothing."""
+        try:
+            return self.store.check(grace)
+        except LakerootError as error:
+            raise ecosystem_error(error) from error
+
+    def repair(self, findings: Iterable[Finding], *, dry_run: bool = False) -> list[Repair]:
+        """Repair the findings that can be repaired without losing anything."""
+        try:
+            return repair(self.catalog, self._mend, findings, dry_run=dry_run)
+        except LakerootError as error:
+            raise ecosystem_error(error) from error
+
+    def _mend(self, catalog: Catalog, one: Finding) -> bool:
+        if one.code in MENDABLE:
+            return mend(self.store, one)
+        if one.code in REMOVABLE:
+            return remove(self.store.objects, one, lambda _: False)
+        return mend_versions(catalog, one)
+
+    def gc(self, older_than: timedelta = RETENTION, *, dry_run: bool = False) -> Collected:
+        """Delete what no state of the last seven days can reach."""
+        retention_ms = int(older_than.total_seconds() * 1000)
+        planned = self.vacuum(retention_ms=retention_ms, dry_run=True)
+        garbage = garbage_of(self.store.objects, planned)
+        if not dry_run:
+            self.vacuum(retention_ms=retention_ms)
+        return Collected(garbage, dry_run)
 
     def vacuum(self, *, retention_ms: int = 7 * DAY_MS, dry_run: bool = False) -> Vacuumed:
         """Remove what no state of the retention can reach; seven days unless told otherwise."""

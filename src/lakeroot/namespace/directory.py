@@ -7,7 +7,7 @@ from typing import Any
 from lakeroot.catalog import Catalog
 from lakeroot.catalog.discarding import discard_namespace, discard_table
 from lakeroot.catalog.migration import Migration, migrate
-from lakeroot.catalog.repairing import Repair, repair
+from lakeroot.catalog.repairing import Repair, mend_directory, repair
 from lakeroot.catalog.undoing import Trashed, inverse_of, recovery_of, trash
 from lakeroot.catalog.versions import TableVersions
 from lakeroot.model.errors import LakerootError
@@ -148,7 +148,7 @@ class DirectoryNamespace(LakerootNamespace):
     def repair(self, findings: Iterable[Finding], *, dry_run: bool = False) -> list[Repair]:
         """Repair the findings that can be repaired without losing anything."""
         with _translated():
-            return repair(self.catalog, self._store, findings, dry_run=dry_run)
+            return repair(self.catalog, mend_directory(self._store), findings, dry_run=dry_run)
 
     def gc(self, older_than: timedelta = RETENTION, *, dry_run: bool = False) -> Collected:
         """Delete what nothing in the catalog can reach, untouched for seven days; vacuum too."""

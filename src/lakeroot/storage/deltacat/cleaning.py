@@ -1,8 +1,10 @@
 """Cleaning a metastore catalog: the metastore itself, and directories that no table owns."""
 
 from lakeroot.metastore import Metastore
-from lakeroot.metastore.vacuum import DAY_MS, storage_time
+from lakeroot.metastore.vacuum import DAY_MS, Vacuumed, storage_time
+from lakeroot.objects import Objects
 from lakeroot.storage.deltacat.view import DeltaCatView
+from lakeroot.storage.lance_dir.collecting import Garbage
 
 TABLES = "_lance"
 """The directory of the tables that a catalog places; deltacat passes over it."""
@@ -21,6 +23,19 @@ def unowned(metastore: Metastore, retention_ms: int) -> list[str]:
     view = DeltaCatView(metastore.view())
     free = [location for location in found if view.owner_of(location) is None]
     return [location for location in free if _last_change(metastore, location) < now_ms - patience]
+
+
+def garbage_of(objects: Objects, planned: Vacuumed) -> tuple[Garbage, ...]:
+    """Say of everything that a vacuum removes what it is, and how large."""
+    found = [(path, "no state that is kept has it") for path in planned.revisions]
+    found += [(path, "no delta that is kept has it") for path in planned.data]
+    found += [(path, "nobody needs it any more") for path in planned.other]
+    return tuple(Garbage(path, _size(objects, path), why) for path, why in found)
+
+
+def _size(objects: Objects, path: str) -> int:
+    info = objects.head(path)
+    return info.size if info is not None else sum(one.size for one in objects.list(path))
 
 
 def _last_change(metastore: Metastore, location: str) -> int:

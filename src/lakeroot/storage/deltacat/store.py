@@ -1,11 +1,13 @@
 """The store: commits of a catalog as transactions of a metastore."""
 
+import contextlib
 import logging
 import random
 import secrets
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from datetime import timedelta
 from typing import Final
 
 from lakeroot.metastore import Layout, Metastore
@@ -35,6 +37,7 @@ from lakeroot.objects import Below, Objects, Root, open_root
 from lakeroot.storage.aged_versions import versions_put_before
 from lakeroot.storage.contract import HistoryEntry
 from lakeroot.storage.deltacat.applying import MANAGES_VERSIONS, Application
+from lakeroot.storage.deltacat.checking import check
 from lakeroot.storage.deltacat.cleaning import TABLES, unowned
 from lakeroot.storage.deltacat.history import history
 from lakeroot.storage.deltacat.translation import (
@@ -43,6 +46,7 @@ from lakeroot.storage.deltacat.translation import (
     too_deep,
 )
 from lakeroot.storage.deltacat.view import DeltaCatView
+from lakeroot.storage.findings import Finding
 from lakeroot.storage.overlay import Overlay
 from lakeroot.tables.versions import object_key
 
@@ -65,10 +69,22 @@ class DeltaCatStore:
     ) -> None:
         self.root = root
         self.objects = objects or open_root(root, fsync=durable)
-        self.metastore = Metastore(self.objects, layout=layout, catalog_root=root.uri)
+        self._layout = layout
+        self._metastore: Metastore | None = None
+        with contextlib.suppress(UnsupportedOperationError):
+            self._metastore = self.metastore  # What is too new to be read can still be checked.
         self._wanted_versions = keeps_versions
         self._snapshot: Snapshot | None = None
         self._then_ms = 0
+
+    @property
+    def metastore(self) -> Metastore:
+        """The metastore below, with its tables of any format."""
+        if self._metastore is None:
+            self._metastore = Metastore(
+                self.objects, layout=self._layout, catalog_root=self.root.uri
+            )
+        return self._metastore
 
     @property
     def keeps_versions(self) -> bool:
@@ -201,6 +217,10 @@ class DeltaCatStore:
         then_ms = index.marks[version].end_time // 1_000_000 if version else timestamp_ms
         past._then_ms = then_ms or 0  # noqa: SLF001
         return past
+
+    def check(self, grace: timedelta) -> list[Finding]:
+        """Find everything that is wrong with the catalog and its tables; change nothing."""
+        return check(self, grace)
 
     def vacuum(self, *, retention_ms: int = 7 * DAY_MS, dry_run: bool = False) -> Vacuumed:
         """Clean the metastore, and delete directories of tables that are nobody's."""

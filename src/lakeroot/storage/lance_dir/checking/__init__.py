@@ -9,23 +9,24 @@ from datetime import timedelta
 from typing import Final, Protocol
 
 from lakeroot.objects import Below, Objects, Root
+from lakeroot.storage.findings import worst_first
 from lakeroot.storage.lance_dir.checking.findings import KINDS, Finding, Severity
-from lakeroot.storage.lance_dir.checking.leftovers import examine_leftovers, examine_unfinished
+from lakeroot.storage.lance_dir.checking.leftovers import (
+    examine_leftovers,
+    examine_unfinished,
+    needed_of,
+)
 from lakeroot.storage.lance_dir.checking.places import examine_owned, examine_unowned
 from lakeroot.storage.lance_dir.checking.rows import examine_rows
 from lakeroot.storage.lance_dir.checking.survey import Survey
 from lakeroot.storage.lance_dir.checking.tables import examine_table
 from lakeroot.storage.lance_dir.checking.versions import examine_version_rows, examine_versions
 from lakeroot.storage.lance_dir.settings import DirectorySettings
-from lakeroot.storage.lance_dir.version_rows import version_of_row
-from lakeroot.tables.versions import VERSIONS, parse_staging_name
 
 __all__ = ["GRACE", "KINDS", "Finding", "Severity", "Survey", "check", "leftovers"]
 
 GRACE: Final = timedelta(days=1)
 """How old something must be before it is taken for a dead writer's."""
-
-_ORDER: Final = {severity: position for position, severity in enumerate(Severity)}
 
 
 class Checkable(Protocol):
@@ -41,23 +42,14 @@ def check(store: Checkable, grace: timedelta = GRACE) -> list[Finding]:
     survey = Survey(store.root, store.objects, store.settings, grace)
     found = [*survey.manifest.findings, *_examined(survey)]
     found += examine_unfinished(store.objects, survey.cutoff_ms)
-    return sorted(found, key=lambda one: (_ORDER[one.severity], one.code, one.object, one.path))
+    return worst_first(found)
 
 
 def leftovers(survey: Survey) -> Iterator[Finding]:
     """Find what dead writers have left in the directories of tables."""
     for identifier, location in {**survey.flat_tables, **survey.owned}.items():
         files = survey.files[location]
-        staged = (
-            version_of_row(row).manifest_path.rpartition("/")[2]
-            for row in survey.kept(identifier).values()
-        )
-        # Once a version is in its place, what it was made of is not needed any more.
-        needed = {
-            f"{VERSIONS}/{name}"
-            for name in staged
-            if f"{VERSIONS}/{parse_staging_name(name)}" not in files
-        }
+        needed = needed_of(survey.kept(identifier), files)
         yield from examine_leftovers(location, files, needed, survey.cutoff_ms)
 
 

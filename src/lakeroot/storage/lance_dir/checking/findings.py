@@ -1,50 +1,15 @@
 """What can be wrong with a directory catalog: every finding has a code that never changes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final
 
 from lakeroot.model.identifiers import Identifier
+from lakeroot.storage.findings import BACKUP as _BACKUP
+from lakeroot.storage.findings import REPAIR as _REPAIR
+from lakeroot.storage.findings import Finding, Kind, Severity, found
 
+__all__ = ["KINDS", "Finding", "Kind", "Severity", "finding"]
 
-class Severity(StrEnum):
-    """How bad it is: something cannot be read; something is not in order; good to know."""
-
-    ERROR = "error"
-    WARNING = "warning"
-    INFO = "info"
-
-
-class Kind(NamedTuple):
-    """What all findings of one code have in common."""
-
-    severity: Severity
-    fix: str
-    repairable: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that is wrong: with what, why, and what to do about it."""
-
-    code: str
-    severity: Severity
-    object: str
-    what: str
-    why: str
-    fix: str
-    repairable: bool
-    identifier: Identifier = ()
-    """The object of the catalog that it is about, if it is about one."""
-    path: str = ""
-    """The file or directory that it is about, below the root, if it is about one."""
-    version: int = 0
-    """The version of a table that it is about, if it is about one."""
-
-
-_BACKUP: Final = "Put the file back from a backup"
-_REPAIR: Final = "Run `lakeroot fsck --repair`"
 _ERROR, _WARNING, _INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 
 KINDS: Final[Mapping[str, Kind]] = {
@@ -114,16 +79,14 @@ def finding(
     version: int = 0,
 ) -> Finding:
     """Make a finding of a code."""
-    kind = KINDS[code]
-    return Finding(
+    return found(
         code,
-        kind.severity,
+        KINDS[code],
         subject,
         what,
         why,
-        fix or kind.fix,
-        kind.repairable,
-        identifier,
-        path,
-        version,
+        fix=fix,
+        identifier=identifier,
+        path=path,
+        version=version,
     )

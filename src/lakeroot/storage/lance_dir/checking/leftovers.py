@@ -8,7 +8,8 @@ from typing import Final
 from lakeroot.objects import LocalObjects, Objects
 from lakeroot.storage.lance_dir.checking.findings import Finding, finding
 from lakeroot.storage.lance_dir.checking.tables import MANIFEST, Files
-from lakeroot.tables.versions import parse_staging_name
+from lakeroot.storage.lance_dir.checking.versions import Kept
+from lakeroot.tables.versions import VERSIONS, parse_staging_name
 
 _PRIVATE: Final = re.compile(r"(_lakeroot-[0-9a-f]{32})/.+")
 
@@ -31,6 +32,17 @@ def examine_leftovers(
         if changed_ms <= cutoff_ms:
             path = f"{location}/{directory}"
             yield _left("leftover-private-directory", path, "a transaction was cut off")
+
+
+def needed_of(kept: Kept, files: Files) -> set[str]:
+    """Give the staged manifests that the versions a catalog keeps are still to be made of."""
+    staged = (version.manifest_path.rpartition("/")[2] for version in kept.values())
+    # Once a version is in its place, what it was made of is not needed any more.
+    return {
+        f"{VERSIONS}/{name}"
+        for name in staged
+        if f"{VERSIONS}/{parse_staging_name(name)}" not in files
+    }
 
 
 def examine_unfinished(objects: Objects, cutoff_ms: int) -> Iterator[Finding]:

@@ -17,6 +17,7 @@ from lakeroot.storage.lance_dir.commits import VERSION_MANAGEMENT
 from lakeroot.storage.lance_dir.manifest_table import ManifestTable
 from lakeroot.storage.lance_dir.rows import TABLE_ROW
 from lakeroot.storage.lance_dir.settings import DirectorySettings
+from lakeroot.storage.lance_dir.version_rows import KeptVersions
 from lakeroot.storage.lance_dir.whole_table import WholeTable
 
 _AT_ONCE: Final = 16
@@ -63,11 +64,11 @@ class Survey:
         }
 
     def kept(self, identifier: Identifier) -> Kept:
-        """Give the version rows of a table."""
-        return dict(self.table.index.listings.versions.get(identifier, {}))
+        """Give the versions that the rows keep of a table."""
+        return KeptVersions(dict(self.table.index.listings.versions.get(identifier, {})))
 
     def kept_now(self, identifier: Identifier) -> Kept:
-        """Give the version rows of a table as they are by now."""
+        """Give the versions that the rows keep of a table by now."""
         self.table.refresh()
         return self.kept(identifier)
 

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from lakeroot.model.identifiers import Identifier, show
+from lakeroot.model.records import TableVersion
 from lakeroot.objects import Objects
 from lakeroot.storage.lance_dir.checking.findings import Finding, finding
 from lakeroot.storage.lance_dir.checking.tables import Files
 from lakeroot.storage.lance_dir.index import Index
-from lakeroot.storage.lance_dir.rows import VERSION_ROW, Row
-from lakeroot.storage.lance_dir.version_rows import version_of_row
+from lakeroot.storage.lance_dir.rows import VERSION_ROW
 from lakeroot.tables.versions import (
     VERSIONS,
     NamingScheme,
@@ -17,7 +17,7 @@ from lakeroot.tables.versions import (
     parse_staging_name,
 )
 
-Kept = Mapping[int, Row]
+Kept = Mapping[int, TableVersion]
 
 
 def examine_versions(
@@ -28,7 +28,7 @@ def examine_versions(
     kept: Kept,
     kept_now: Callable[[Identifier], Kept],
 ) -> Iterator[Finding]:
-    """Compare the version rows of a table with its manifests."""
+    """Compare the versions that a catalog keeps of a table with its manifests."""
     on_disk = {
         name.version: path
         for path in files
@@ -43,10 +43,10 @@ def examine_versions(
         what = f"Version {number} of {name} is not in step with the catalog"
         return finding(code, name, what, why, identifier=identifier, path=location, version=number)
 
-    for number, row in sorted(kept.items()):
+    for number in sorted(kept):
         if number in on_disk or _is_there(objects, number):
             continue
-        staged = version_of_row(row).manifest_path.rpartition("/")[2]
+        staged = kept[number].manifest_path.rpartition("/")[2]
         is_staged = parse_staging_name(staged) is not None
         if is_staged and objects.exists(f"{VERSIONS}/{staged}"):
             yield found("version-unfinished", number, "its manifest was not put into place yet")
