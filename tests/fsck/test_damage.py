@@ -10,6 +10,7 @@ import lance
 import pytest
 
 from lakeroot.storage.deltacat.checking import KINDS as METASTORE_KINDS
+from lakeroot.storage.iceberg_rest.checking import KINDS as ICEBERG_KINDS
 from lakeroot.storage.lance_dir.checking import KINDS, Severity
 from lakeroot.storage.lance_dir.rows import Row
 from lakeroot.storage.lance_dir.version_file import decode
@@ -274,7 +275,7 @@ def test_every_code_is_provoked_here_and_documented() -> None:
     rows = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
 
     assert {code for code, _ in CASES + MANAGED_CASES} == set(KINDS)
-    assert set(rows) == {*KINDS, *METASTORE_KINDS}
+    assert set(rows) == {*KINDS, *METASTORE_KINDS, *ICEBERG_KINDS}
     for code, kind in KINDS.items():
         assert f"| {kind.severity} |" in rows[code]
         assert ("| yes |" in rows[code]) is kind.repairable

@@ -60,6 +60,7 @@ class _Lines:
     def __init__(self) -> None:
         self.found: dict[str, dict[str, list[int]]] = {}
         self.seconds: dict[str, float] = {}
+        self.failed: set[str] = set()
         self._known = {str(SOURCE / (name.replace(".", "/") + ".py")): name for name in MODULES}
         self._now: dict[str, set[int]] = {}
 
@@ -90,11 +91,14 @@ class _Lines:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0) + report.duration
+        if report.failed:
+            self.failed.add(report.nodeid)
 
     def pytest_sessionfinish(self) -> None:
         told = {
             name: {"seconds": self.seconds.get(name, 0), "lines": lines}
             for name, lines in self.found.items()
+            if name not in self.failed  # Where tracing disturbs a test, it tells nothing.
         }
         Path(os.environ["LAKEROOT_LINES"]).write_text(json.dumps(told), encoding="utf-8")
 

@@ -2,7 +2,8 @@
 
 import contextlib
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
 from typing import Any, Final
 
 from lance_namespace import (
@@ -14,16 +15,21 @@ from lance_namespace import (
 )
 
 from lakeroot.catalog import Catalog
+from lakeroot.catalog.repairing import Repair, mend_leftovers, mend_versions, repair
 from lakeroot.model.errors import LakerootError
 from lakeroot.model.identifiers import Identifier, identifier_of
 from lakeroot.model.records import Table
 from lakeroot.namespace.base import LakerootNamespace
 from lakeroot.namespace.border import ecosystem_error
 from lakeroot.namespace.jobs import runner_of
+from lakeroot.storage.findings import Finding
+from lakeroot.storage.iceberg_rest.checking import OWN_KINDS, check
 from lakeroot.storage.iceberg_rest.config import read_config
 from lakeroot.storage.iceberg_rest.entries import Entry
 from lakeroot.storage.iceberg_rest.observing import schema_mark
 from lakeroot.storage.iceberg_rest.store import IcebergRestStore
+from lakeroot.storage.lance_dir.checking import GRACE
+from lakeroot.storage.lance_dir.removing import REMOVABLE
 from lakeroot.tables.handle import TableHandle
 from lakeroot.tables.versions import VERSIONS
 
@@ -78,6 +84,27 @@ class IcebergNamespace(LakerootNamespace):
         except LakerootError as error:
             raise ecosystem_error(error) from error
         return [names for names in map(list, found) if self.sync_table(names)]
+
+    def check(self, grace: timedelta = GRACE, under: list[str] | None = None) -> list[Finding]:
+        """Find what is wrong with the tables of a namespace, or with all; change nothing."""
+        try:
+            return check(self.store, grace, identifier_of(under))
+        except LakerootError as error:
+            raise ecosystem_error(error) from error
+
+    def repair(self, findings: Iterable[Finding], *, dry_run: bool = False) -> list[Repair]:
+        """Repair the findings that can be repaired without losing anything."""
+        try:
+            return repair(self.catalog, self._mend, findings, dry_run=dry_run)
+        except LakerootError as error:
+            raise ecosystem_error(error) from error
+
+    def _mend(self, catalog: Catalog, one: Finding) -> bool:
+        if one.code in OWN_KINDS:
+            return self.store.sync(one.identifier)
+        if one.code in REMOVABLE:
+            return mend_leftovers(catalog, one)
+        return mend_versions(catalog, one)
 
     def handle(self, table: Table, storage_options: Mapping[str, str] | None = None) -> TableHandle:
         """Make a handle on a table, with what the catalog lends to open it."""

@@ -19,20 +19,22 @@ def sync(entries: Entries, entry: Entry) -> bool:
     seen = observe(entry.location, entry.storage_options)
     if seen is None:
         return False
-    updates = [*_schema_changes(entry, seen), *_version_changes(entry, seen)]
+    updates = [*schema_changes(entry, seen), *version_changes(entry, seen)]
     if updates:
         entries.commit(entry, [requires_main(entry.definition.version)], updates)
     return bool(updates)
 
 
-def _schema_changes(entry: Entry, seen: Observation) -> list[Json]:
+def schema_changes(entry: Entry, seen: Observation) -> list[Json]:
+    """Say how the catalog gets the schema that the table has."""
     known = entry.definition.schema or {}
     if _plain(known.get("fields")) == _plain(seen.schema["fields"]):
         return []
     return schema_updates(seen.schema, last_column_id(dict(known)))
 
 
-def _version_changes(entry: Entry, seen: Observation) -> list[Json]:
+def version_changes(entry: Entry, seen: Observation) -> list[Json]:
+    """Say how the catalog gets to show the newest version of a table that storage arbitrates."""
     definition = entry.definition
     if entry.is_managed or definition.version == seen.version:
         return []
