@@ -27,7 +27,8 @@ if __name__ == "__main__":
     properties = {"root": root, "dir_listing_enabled": "false"}
     serve(Settings("lakeroot.DirectoryNamespace", properties, port=int(port),
                    access_file=Path(access), workers=int(workers), log_requests=True,
-                   access_log=Path(access).with_name("access.log")))
+                   access_log=Path(access).with_name("access.log"),
+                   audit_log=Path(access).with_name("audit.log")))
 """
 _PEER = """
 import sys, threading
@@ -82,7 +83,7 @@ class Load:
 
 @contextmanager
 def ours(root: Path, workers: int = 1) -> Iterator[Running]:
-    """Our server, with tokens asked for and every request logged."""
+    """Our server, with tokens asked for, every request logged and every change audited."""
     folder = Path(tempfile.mkdtemp(prefix="lakeroot-server-"))
     access = folder / "access.toml"
     access.write_text(

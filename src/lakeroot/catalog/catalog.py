@@ -1,6 +1,6 @@
 """A catalog: namespaces and tables by identifier, in whatever store."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from lakeroot.catalog import paging
@@ -27,6 +27,7 @@ from lakeroot.model.errors import (
     AlreadyExistsError,
     ConcurrentModificationError,
     InvalidInputError,
+    LakerootError,
     NamespaceNotEmptyError,
     NamespaceNotFoundError,
     NotFoundError,
@@ -34,7 +35,7 @@ from lakeroot.model.errors import (
 from lakeroot.model.identifiers import ROOT, Identifier, show, validate_new
 from lakeroot.model.records import Namespace, Table
 from lakeroot.model.rules import require_namespace, require_table
-from lakeroot.storage.contract import MARKER, HistoryEntry, Store, View
+from lakeroot.storage.contract import MARKER, CommitsEach, HistoryEntry, Store, View
 from lakeroot.storage.overlay import Overlay
 from lakeroot.tables.options import CreateMode
 
@@ -161,6 +162,39 @@ class Catalog:
         ]
         self.commit(*declared)
         return [Table(one.identifier, one.location, one.properties) for one in declared]
+
+    def declare_each(
+        self, tables: Sequence[tuple[Identifier, Mapping[str, str] | None, str | None]]
+    ) -> list[Table | LakerootError]:
+        """Declare tables for many callers at once: each with its own outcome, by itself."""
+        outcomes: list[Table | LakerootError] = []
+        changes: dict[int, DeclareTable] = {}
+        for number, (identifier, properties, location) in enumerate(tables):
+            try:
+                _require_table_name(identifier)
+                given = _checked(properties)
+                place = self.store.place(identifier) if location is None else self._own(location)
+            except LakerootError as error:
+                outcomes.append(error)
+            else:
+                changes[number] = DeclareTable(identifier, place, given)
+                outcomes.append(Table(identifier, place, given))
+        commits = [Commit((change,), author=self.author) for change in changes.values()]
+        for number, made in zip(changes, self._commit_each(commits), strict=True):
+            if isinstance(made, LakerootError):
+                outcomes[number] = made
+        return outcomes
+
+    def _commit_each(self, commits: Sequence[Commit]) -> list[Committed | LakerootError]:
+        if isinstance(self.store, CommitsEach):
+            return self.store.commit_each(commits)
+        outcomes: list[Committed | LakerootError] = []
+        for commit in commits:
+            try:
+                outcomes.append(self.store.commit(commit))
+            except LakerootError as error:
+                outcomes.append(error)
+        return outcomes
 
     def create_namespaces(
         self, namespaces: Iterable[tuple[Identifier, Mapping[str, str]]]

@@ -5,6 +5,7 @@ decides anything on a joined string: ``("a$b",)`` and ``("a", "b")`` are differe
 the first is not even a valid name. Strings are for people (`show`) and for formats that store them.
 """
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -15,6 +16,7 @@ Identifier = tuple[str, ...]
 ROOT: Final[Identifier] = ()
 DELIMITER: Final = "$"
 LONGEST_NAME_BYTES: Final = 255
+_PLAIN: Final = re.compile("[A-Za-z0-9_-]+")
 _FORBIDDEN: Final = frozenset("$/\\")
 
 
@@ -38,6 +40,8 @@ def identifier_of(names: Iterable[object] | None) -> Identifier:
 
 def problem_with_name(name: str) -> str | None:
     """Say why a name may not be given to a new object, or nothing if it may."""
+    if _PLAIN.fullmatch(name) is not None and len(name) <= LONGEST_NAME_BYTES:
+        return None  # most often
     if not name:
         return "a name cannot be empty"
     if name in (".", ".."):

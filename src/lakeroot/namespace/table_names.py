@@ -1,6 +1,7 @@
 """Operations on tables as the catalog knows them: names, locations, properties."""
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import replace
 
 from lance_namespace import (
@@ -12,6 +13,7 @@ from lance_namespace import (
     DeregisterTableResponse,
     DropTableRequest,
     DropTableResponse,
+    LanceNamespaceError,
     ListTablesRequest,
     ListTablesResponse,
     RegisterTableRequest,
@@ -32,7 +34,7 @@ from lakeroot.model.errors import (
 from lakeroot.model.identifiers import DELIMITER, Identifier, identifier_of, show
 from lakeroot.model.records import Table
 from lakeroot.namespace.access import TableAccess
-from lakeroot.namespace.border import operation
+from lakeroot.namespace.border import ecosystem_error, operation
 from lakeroot.tables import rows
 from lakeroot.tables.arrow import ArrowData
 from lakeroot.tables.options import CreateMode, read_mode
@@ -47,6 +49,22 @@ class TableNameOperations(TableAccess):
         declared = self.catalog.declare_table(
             identifier_of(request.id), request.properties, request.location
         )
+        return self._declaration(declared, request)
+
+    def declare_each(
+        self, requests: Sequence[DeclareTableRequest]
+    ) -> list[DeclareTableResponse | LanceNamespaceError]:
+        """Declare tables for many callers at once, each with its own outcome."""
+        given = [(identifier_of(one.id), one.properties, one.location) for one in requests]
+        outcomes = zip(self.catalog.declare_each(given), requests, strict=True)
+        return [
+            ecosystem_error(made)
+            if isinstance(made, LakerootError)
+            else self._declaration(made, request)
+            for made, request in outcomes
+        ]
+
+    def _declaration(self, declared: Table, request: DeclareTableRequest) -> DeclareTableResponse:
         return DeclareTableResponse(
             location=self.catalog.store.uri(declared.location),
             properties=dict(declared.properties),

@@ -12,7 +12,6 @@ import os
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Final
 
 from lakeroot.model.errors import InvalidInputError, NotFoundError
@@ -47,6 +46,11 @@ class LocalObjects:
         except OSError as error:
             with translated(f"reading {path}"):
                 raise error from None
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory for what will be put there: cheaper than to find out that it is not."""
+        with translated(f"making the directory {path}"):
+            _make_directory(self.local_path(path))
 
     def put(self, path: str, data: bytes) -> None:
         """Write a whole object, in place of the one that was there."""
@@ -210,7 +214,7 @@ class LocalObjects:
         try:
             handle = os.open(unfinished, flags, 0o666)
         except FileNotFoundError:
-            Path(target).parent.mkdir(parents=True, exist_ok=True)
+            _make_directory(os.path.dirname(target))  # noqa: PTH120
             handle = os.open(unfinished, flags, 0o666)
         try:
             for chunk in chunks:
@@ -244,6 +248,16 @@ class LocalObjects:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def _make_directory(place: str) -> None:
+    """Make a directory; most often the one above it is there."""
+    try:
+        os.mkdir(place)  # noqa: PTH102
+    except FileExistsError:
+        pass
+    except FileNotFoundError:
+        os.makedirs(place, exist_ok=True)  # noqa: PTH103
 
 
 def _content(place: str) -> bytes:

@@ -3,13 +3,14 @@
 import asyncio
 import re
 import secrets
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import count
 from time import perf_counter
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from lakeroot.model.errors import LakerootError, UnauthenticatedError
-from lakeroot.server.backend import Backend
+from lakeroot.server.backend import Backend, audited
 from lakeroot.server.deadlines import Deadlines
 from lakeroot.server.identity.authentication import Authentication
 from lakeroot.server.identity.cookies import credentials
@@ -29,8 +30,11 @@ from lakeroot.server.refusals import (
 from lakeroot.server.tracing import Tracing
 from lakeroot.server.wire import Receive, Request, Response, Send
 
+if TYPE_CHECKING:
+    from lakeroot.server.lane import Lane
+
 _GOOD_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
-_ONCE: Final = frozenset({"authorization", "content-length", "content-type", "x-api-key", "host"})
+_ONCE: Final = ("authorization", "content-length", "content-type", "x-api-key", "host")
 _PIECE: Final = 1 << 20
 _KEEP_UP_SECONDS: Final = 1.0
 
@@ -64,17 +68,19 @@ class Application:
         tracing: Tracing | None = None,
     ) -> None:
         self._faces = sorted(faces, key=lambda face: len(face.prefix), reverse=True)
-        self._backend = backend
-        self._authentication = authentication
-        self._metrics = metrics
+        self.backend = backend
+        self.authentication = authentication
+        self.metrics = metrics
         self._access_log = access_log
         self._tracing = tracing
+        self.lane: Lane | None = None
+        """The short way for requests that can be answered in place, where there is one."""
         self._prefix = secrets.token_hex(6)  # unique to this process, so its numbers are too
         self._numbers = count()
-        self._deadlines = Deadlines()
+        self.deadlines = Deadlines()
         self._helpers: list[asyncio.Task[None]] = []
         limits = backend.limits
-        self._gate = Gate(limits.concurrency)
+        self.gate = Gate(limits.concurrency)
         self._rates = Rates(limits.requests_per_second, limits.burst)
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
@@ -88,55 +94,69 @@ class Application:
 
     async def _http(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         start = perf_counter()
-        headers, fault = _headers(scope["headers"])
-        given = headers.get("x-request-id", "")
-        request_id = (
-            given
-            if given and _GOOD_REQUEST_ID.match(given)
-            else f"{self._prefix}-{next(self._numbers):x}"
-        )
-        request = Request(scope, receive, request_id=request_id, headers=headers)
+        request, fault = self.new_request(scope, receive)
         face = self._face_for(request.path)
-        self._metrics.in_flight += 1
+        self.metrics.in_flight += 1
         try:
             if self._tracing is None:
                 response = await self._answer(face, request, fault)
             else:
-                with self._tracing(request.method, headers) as finish:
+                with self._tracing(request.method, request.headers) as finish:
                     response = await self._answer(face, request, fault)
                     finish(request.operation, request.target, response.status)
             await self._send(request, response, send)
         except TimeoutError:
             return  # the client does not read its answer; the connection is closed
         finally:
-            self._metrics.in_flight -= 1
-        self._note(face, request, response.status, perf_counter() - start)
+            self.metrics.in_flight -= 1
+        self.note(face, request, response.status, perf_counter() - start)
+
+    def new_request(
+        self, scope: Mapping[str, Any], receive: Receive
+    ) -> tuple[Request, RefusalError | None]:
+        """Give a request its id; also tells what is wrong with its headers."""
+        headers, fault = _headers(scope["headers"])
+        given = headers.get("x-request-id")
+        request_id = (
+            given
+            if given and _GOOD_REQUEST_ID.match(given)
+            else f"{self._prefix}-{next(self._numbers):x}"
+        )
+        return Request(scope, receive, request_id=request_id, headers=headers), fault
 
     async def _answer(self, face: Face, request: Request, fault: RefusalError | None) -> Response:
         try:
             _raise(fault)
             if face.public:
                 return await face.answer(request)
-            self._gate.enter()
-            task = self._deadlines.start(request, self._backend.limits.request_seconds)
+            self.gate.enter()
+            task = self.deadlines.start(request, self.backend.limits.request_seconds)
             try:
-                request.access = await self._authentication.access(
+                request.access = await self.authentication.access(
                     credentials(request.headers, face.cookie)
                 )
                 if self._rates.limited:
                     self._rates.take(request.access.principal + request.client)
                 return await face.answer(request)
             finally:
-                self._deadlines.stop(task)
-                self._gate.leave()
+                self.deadlines.stop(task)
+                self.gate.leave()
         except asyncio.CancelledError:
             if not request.overdue:
                 raise
             task.uncancel()
-            return face.explain(_too_slow(request), request)
+            return self.too_slow(face, request)
         except Exception as problem:  # noqa: BLE001  whatever it is, the caller gets an answer
-            self._note_refusal(request, problem)
-            return face.explain(as_error(problem, request.id), request)
+            return self.refusal(face, request, problem)
+
+    def refusal(self, face: Face, request: Request, problem: BaseException) -> Response:
+        """Count what went wrong, and say it."""
+        self._note_refusal(request, problem)
+        return face.explain(as_error(problem, request.id), request)
+
+    def too_slow(self, face: Face, request: Request) -> Response:
+        """Say that there was no time left for a request."""
+        return face.explain(_too_slow(request), request)
 
     async def _send(self, request: Request, response: Response, send: Send) -> None:
         body = response.body
@@ -153,7 +173,7 @@ class Application:
             return
         view = memoryview(body)
         for at in range(0, len(view), _PIECE):
-            async with asyncio.timeout(self._backend.limits.idle_seconds):
+            async with asyncio.timeout(self.backend.limits.idle_seconds):
                 piece = bytes(view[at : at + _PIECE])
                 more = at + _PIECE < len(view)
                 await send({"type": "http.response.body", "body": piece, "more_body": more})
@@ -164,8 +184,9 @@ class Application:
                 return face
         return self._faces[-1]
 
-    def _note(self, face: Face, request: Request, status: int, seconds: float) -> None:
-        self._metrics.count(face.name, request.operation, status, seconds)
+    def note(self, face: Face, request: Request, status: int, seconds: float) -> None:
+        """Count an answered request, and log it."""
+        self.metrics.count(face.name, request.operation, status, seconds)
         if self._access_log is not None:
             self._access_log.write(
                 {
@@ -181,39 +202,32 @@ class Application:
                 }
             )
 
-    def _note_refusal(self, request: Request, problem: Exception) -> None:
+    def _note_refusal(self, request: Request, problem: BaseException) -> None:
         if isinstance(problem, OverloadedError):
-            self._metrics.refuse("concurrency")
+            self.metrics.refuse("concurrency")
         elif isinstance(problem, TooManyRequestsError):
-            self._metrics.refuse("rate")
+            self.metrics.refuse("rate")
         elif isinstance(problem, Denial | UnauthenticatedError):
             reason = "denied" if isinstance(problem, Denial) else "unauthenticated"
-            self._metrics.refuse(reason)
-            if self._backend.audit is not None:
-                fields = {
-                    "request": request.id,
-                    "principal": request.access.principal,
-                    "client": request.client,
-                    "operation": request.operation,
-                    "object": request.target,
-                }
-                self._backend.audit.write(reason, fields)
+            self.metrics.refuse(reason)
+            if self.backend.audit is not None:
+                self.backend.audit.write(reason, audited(request))
 
     def start(self) -> None:
         """Begin what goes on beside the requests."""
         self._helpers = [
             asyncio.create_task(self._keep_up()),
-            asyncio.create_task(self._deadlines.watch()),
+            asyncio.create_task(self.deadlines.watch()),
         ]
 
     async def stop(self) -> None:
         """End it, when the last request is answered, and write what is not written yet."""
         for helper in self._helpers:
             helper.cancel()
-        self._metrics.publish()
+        self.metrics.publish()
         if self._access_log is not None:
             self._access_log.flush()
-        await asyncio.to_thread(self._backend.caller.close)
+        await asyncio.to_thread(self.backend.caller.close)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -227,19 +241,19 @@ class Application:
         """Tell the other workers what was counted, and see whether the access file changed."""
         while True:
             await asyncio.sleep(_KEEP_UP_SECONDS)
-            self._metrics.publish()
-            self._authentication.refresh()
+            self.metrics.publish()
+            self.authentication.refresh()
 
 
 def _headers(raw: Sequence[tuple[bytes, bytes]]) -> tuple[dict[str, str], RefusalError | None]:
-    found: dict[str, str] = {}
-    fault: RefusalError | None = None
-    for name_bytes, value in raw:
-        name = name_bytes.decode("latin-1")
-        if name in found and name in _ONCE:
-            fault = MalformedRequestError(f"The header {name} was given more than once")
-        found[name] = value.decode("latin-1")
-    return found, fault
+    found = {name.decode("latin-1"): value.decode("latin-1") for name, value in raw}
+    if len(found) == len(raw):
+        return found, None
+    names = Counter(name.decode("latin-1") for name, _ in raw)
+    repeated = next((name for name in _ONCE if names[name] > 1), None)
+    if repeated is None:
+        return found, None
+    return found, MalformedRequestError(f"The header {repeated} was given more than once")
 
 
 def _raise(fault: RefusalError | None) -> None:

@@ -17,6 +17,17 @@ from lakeroot.server.wire import Request
 T = TypeVar("T")
 
 
+def audited(request: Request) -> dict[str, str]:
+    """What the audit log holds of a request."""
+    return {
+        "request": request.id,
+        "principal": request.access.principal,
+        "client": request.client,
+        "operation": request.operation,
+        "object": request.target,
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Backend:
     """One catalog, opened once per worker."""
@@ -37,13 +48,7 @@ class Backend:
         audit = self.audit
         if audit is None:
             return await self.caller.run(work)
-        fields = {
-            "request": request.id,
-            "principal": request.access.principal,
-            "client": request.client,
-            "operation": request.operation,
-            "object": request.target,
-        }
+        fields = audited(request)
 
         def recorded() -> T:
             # Inside the thread, so that the outcome is on record even if nobody waits for it.

@@ -17,7 +17,7 @@ from lakeroot.server.refusals import (
     MalformedRequestError,
     WrongContentTypeError,
 )
-from lakeroot.server.wire import Request
+from lakeroot.server.wire import JSON, Request
 
 ARROW_STREAM: Final = "application/vnd.apache.arrow.stream"
 ARROW_FILE: Final = "application/vnd.apache.arrow.file"
@@ -31,7 +31,8 @@ _DEEPEST_JSON: Final = 200
 
 def content_type(request: Request) -> str:
     """The media type of the body, without parameters, in lower case."""
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    given = request.headers.get("content-type", "")
+    return given if given == JSON else given.partition(";")[0].strip().lower()
 
 
 async def pieces(request: Request, limit: int, idle_seconds: float) -> AsyncIterator[bytes]:
@@ -78,7 +79,11 @@ async def read_json_object(
     request: Request, limit: int, idle_seconds: float, *, takes_null: bool = False
 ) -> dict[str, Any]:
     """Receive a JSON object; no body at all is an empty one, and so is null where it is taken."""
-    body = await read_bytes(request, limit, idle_seconds)
+    return json_object(await read_bytes(request, limit, idle_seconds), takes_null=takes_null)
+
+
+def json_object(body: bytes, *, takes_null: bool = False) -> dict[str, Any]:
+    """Read a JSON object from a body that is here."""
     if body == b"{}" or not body.strip() or (takes_null and body == b"null"):
         return {}
     value = parse_json(body)

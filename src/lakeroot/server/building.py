@@ -18,6 +18,7 @@ from lakeroot.server.identity.authentication import Authentication
 from lakeroot.server.identity.cookies import SESSION
 from lakeroot.server.lance.face import LanceFace
 from lakeroot.server.lance.openapi import lance_document
+from lakeroot.server.lane import Lane
 from lakeroot.server.logs import AccessLog, AuditLog
 from lakeroot.server.metrics import Metrics
 from lakeroot.server.problems import clean
@@ -46,8 +47,9 @@ def build(settings: Settings, shared: Path | None = None) -> Application:
         ),
     )
     metrics = Metrics(shared)
+    lance = LanceFace(backend)
     faces: list[Face] = [
-        LanceFace(backend),
+        lance,
         DeferredFace("iceberg", "/iceberg/", lambda: _iceberg(settings, backend, shared)),
         OAuthFace(backend, authentication),
         DeferredFace("console", "/console", lambda: _console(backend), cookie=SESSION),
@@ -56,7 +58,10 @@ def build(settings: Settings, shared: Path | None = None) -> Application:
     ]
     log = AccessLog(settings.access_log, settings.log_format) if settings.log_requests else None
     traced = tracing() if settings.traces else None
-    return Application(faces, backend, authentication, metrics, log, traced)
+    application = Application(faces, backend, authentication, metrics, log, traced)
+    if traced is None and not settings.limits.requests_per_second:
+        application.lane = Lane(application, lance)
+    return application
 
 
 def _iceberg(settings: Settings, backend: Backend, shared: Path | None) -> Face:

@@ -17,19 +17,23 @@ class Deadlines:
     """The requests in flight, and when each of them is due."""
 
     def __init__(self) -> None:
-        self._running: dict[asyncio.Task[Any], Request] = {}
+        self._running: dict[asyncio.Future[Any], Request] = {}
 
     def start(self, request: Request, seconds: float) -> asyncio.Task[Any]:
         """Watch a request; gives the task that works on it."""
         task = asyncio.current_task()
         assert task is not None  # noqa: S101  a request is always worked on by a task
-        request.due = monotonic() + seconds
-        self._running[task] = request
+        self.watch_over(task, request, seconds)
         return task
 
-    def stop(self, task: asyncio.Task[Any]) -> None:
+    def watch_over(self, work: "asyncio.Future[Any]", request: Request, seconds: float) -> None:
+        """Watch a request that is waiting for some work."""
+        request.due = monotonic() + seconds
+        self._running[work] = request
+
+    def stop(self, work: "asyncio.Future[Any]") -> None:
         """The request is done."""
-        self._running.pop(task, None)
+        self._running.pop(work, None)
 
     async def watch(self) -> None:
         """Stop those that are late, for as long as the server runs."""

@@ -6,6 +6,7 @@ second; whichever worker is asked adds them all up. Counters of workers that end
 
 import json
 import os
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -38,10 +39,9 @@ class Metrics:
             times = self._seconds[face, operation] = [0.0] * (len(_BUCKETS) + 2)
         times[-1] += seconds
         times[-2] += 1
-        for place, bound in enumerate(_BUCKETS):
-            if seconds <= bound:
-                times[place] += 1
-                break
+        place = bisect_left(_BUCKETS, seconds)
+        if place < len(_BUCKETS):
+            times[place] += 1
 
     def refuse(self, reason: str) -> None:
         """Count one refusal."""

@@ -17,6 +17,7 @@ from lakeroot.server.settings import Settings
 
 if TYPE_CHECKING:
     from lakeroot.server.application import Application
+    from lakeroot.server.lane import Lane
 
 _LOG: Final = logging.getLogger("lakeroot.server")
 _CLIENT: Final = "lance_namespace_urllib3_client"
@@ -31,6 +32,7 @@ class Starting:
         self._application: Application | None = None
         self._waiting = 0
         self._over = asyncio.Event()
+        self.lane: Lane | None = None
         self.problem: Exception | None = None
         self.opened: Callable[[], None] = lambda: None
         self.give_up: Callable[[], None] = lambda: None
@@ -88,6 +90,7 @@ class Starting:
     def _start(self, application: "Application") -> None:
         application.start()
         self._application = application
+        self.lane = application.lane
         self._over.set()
         self.opened()
 

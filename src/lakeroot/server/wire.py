@@ -102,8 +102,8 @@ def segments(path: str) -> list[str]:
 
 def decoded(segment: str) -> str:
     """Decode one part of a path, once and strictly."""
-    if "%" not in segment:
-        return segment
+    if segment.count("%") == segment.count("%24"):
+        return segment.replace("%24", "$")  # most often nothing but the delimiter is encoded
     try:
         return unquote_to_bytes(segment).decode("utf-8")
     except UnicodeDecodeError as problem:

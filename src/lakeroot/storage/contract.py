@@ -6,11 +6,12 @@ format needs on disk (markers, directories) are its own business, done so that a
 moment leaves the commit either whole or undone.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from lakeroot.model.commits import Commit, Committed
+from lakeroot.model.errors import LakerootError
 from lakeroot.model.identifiers import Identifier
 from lakeroot.model.records import Record, Table, TableVersion
 from lakeroot.objects import Objects, Root
@@ -120,4 +121,13 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Let go of whatever the store holds open."""
+        ...
+
+
+@runtime_checkable
+class CommitsEach(Protocol):
+    """A store in which many commits at once cost less than one after another."""
+
+    def commit_each(self, commits: Sequence[Commit]) -> list[Committed | LakerootError]:
+        """Apply many commits, each all or nothing and for itself; give how each of them ended."""
         ...

@@ -1,7 +1,7 @@
 """A draft over a view: the changes of commits that are being checked, on top of what is there."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from lakeroot.model.identifiers import Identifier
@@ -15,6 +15,8 @@ class Overlay:
     def __init__(self, base: View) -> None:
         self._base = base
         self._locations: dict[str, Identifier] = {}
+        self.has_deep_locations = False
+        """Whether one of them may lie in a directory of its own below the root."""
         self._touched_children: defaultdict[Identifier, set[str]] = defaultdict(set)
         self._undo: list[tuple[Identifier, bool, Record | None]] = []
         self.changed: dict[Identifier, Record | None] = {}
@@ -44,6 +46,11 @@ class Overlay:
             return self._locations[location]
         owner = self._base.owner_of(location)
         return None if owner in self.changed else owner
+
+    @property
+    def new_locations(self) -> Collection[str]:
+        """Give the locations of the tables that were added or replaced."""
+        return self._locations.keys()
 
     def put(self, record: Record) -> None:
         """Add or replace an object."""
@@ -75,6 +82,8 @@ class Overlay:
             self._locations.pop(before.location, None)
         if isinstance(record, Table):
             self._locations[record.location] = identifier
+            if "/" in record.location:
+                self.has_deep_locations = True
         self.changed[identifier] = record
         if identifier:
             self._touched_children[identifier[:-1]].add(identifier[-1])

@@ -1,8 +1,9 @@
 """The face that speaks Lance REST: find the route, check the rights, call the operation."""
 
 import mmap
-from collections.abc import Callable
-from typing import Any, Final
+from asyncio import Future
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from lance_namespace import LanceNamespace
@@ -15,6 +16,8 @@ from lakeroot.server.backend import Backend
 from lakeroot.server.bodies import (
     arrow_body,
     check_arrow,
+    content_type,
+    json_object,
     read_json_object,
     require_json_type,
 )
@@ -25,6 +28,7 @@ from lakeroot.server.lance.requests import fields_of
 from lakeroot.server.lance.routes import ROUTES, Body, Matcher, On, Route
 from lakeroot.server.lance.staging import check_staged
 from lakeroot.server.refusals import MethodNotAllowedError, RefusalError, RouteNotFoundError
+from lakeroot.server.together import Together
 from lakeroot.server.wire import Request, Response, json_response, segments
 
 # These three take and give plain dicts: pylance's namespaces refuse models for them.
@@ -41,11 +45,26 @@ _LENDING: Final = frozenset(
     {"describe_table", "declare_table", "create_table", "batch_commit_tables"}
 )
 
+_DECLARES: Final = "declare_table"
+_BY_OPERATION: Final = {route.operation: route for route in ROUTES}
+_MOST_REMEMBERED: Final = 4096
+_LARGEST_REMEMBERED: Final = 256
+
 STATUS_OF_CODE: Final = {
     0: 406, 1: 404, 2: 409, 3: 409, 4: 404, 5: 409, 6: 404, 7: 409, 8: 404, 9: 409, 10: 404,
     11: 404, 12: 404, 13: 400, 14: 409, 15: 403, 16: 401, 17: 503, 18: 500, 19: 409, 20: 400,
     21: 429, 22: 404, 23: 409,
 }  # fmt: skip
+
+
+class Call(NamedTuple):
+    """A request of a quick kind, understood: what the same bytes mean does not change."""
+
+    route: Route
+    fields: dict[str, Any]
+    model: Any
+    quick: str | None
+    target: str
 
 
 class LanceFace:
@@ -59,6 +78,10 @@ class LanceFace:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._matcher = Matcher(ROUTES)
+        # Not where every table gets keys of its own: they are fetched one after another.
+        together = isinstance(backend.namespace, LakerootNamespace) and not backend.vending.vendor
+        self._calls: dict[object, Call] = {}
+        self._declaring = Together(backend, self._declared) if together else None
 
     async def answer(self, request: Request) -> Response:
         """Answer one call of an operation."""
@@ -82,11 +105,72 @@ class LanceFace:
             )
         fields = fields_of(route, request, parts, body)
         model = self._checked(route, request, fields)
+        if self._declaring is not None and route.operation == _DECLARES:
+            return render(route, await self._declaring.add(request, (request, model)))
         work = self._work(route, model, request)
         if route.changes:
             return render(route, await self._backend.change(request, work))
         quick = None if self._backend.vending.vendor else _quick(route, fields)
         return render(route, await self._backend.read(work, quick))
+
+    def understood(self, request: Request, body: bytes) -> Call | None:
+        """Understand a request that can be answered in place; nothing if it is of another kind."""
+        key = (request.method, request.path, request.query_string, content_type(request), body)
+        call = self._calls.get(key)
+        if call is None:
+            call = self._understood(request, body)
+            if call is None:
+                return None
+            if call.quick is not None and len(body) <= _LARGEST_REMEMBERED:
+                if len(self._calls) >= _MOST_REMEMBERED:
+                    self._calls.clear()
+                self._calls[key] = call
+        if call.quick is not None and not self._backend.caller.kind(call.quick).in_place:
+            return None
+        request.operation, request.target = call.route.operation, call.target
+        return call
+
+    def _understood(self, request: Request, body: bytes) -> Call | None:
+        parts = segments(request.path)[1:]
+        route = (self._matcher.routes_of(parts) or {}).get(request.method)
+        declares = (
+            self._declaring is not None and route is not None and route.operation == _DECLARES
+        )
+        if route is None or not (route.quick or declares):
+            return None
+        request.operation = route.operation
+        given: dict[str, Any] = {}
+        if request.method != "GET":
+            require_json_type(request)
+            given = json_object(body, takes_null=not route.changes)
+        fields = fields_of(route, request, parts, given)
+        quick = None if self._backend.vending.vendor else _quick(route, fields)
+        if quick is None and not declares:
+            return None
+        model = route.request.model_validate(fields)
+        return Call(route, fields, model, quick, DELIMITER.join(fields.get("id") or ()))
+
+    def at_once(self, request: Request, call: Call) -> "Response | Future[Any]":
+        """Answer in place, or give what to wait for."""
+        rights.check(call.route, call.fields, request.access)
+        if call.quick is None and self._declaring is not None:
+            return self._declaring.add(request, (request, call.model))
+        work = self._work(call.route, call.model, request)
+        return render(call.route, self._backend.caller.kind(call.quick or "").timed(work))
+
+    def answered(self, request: Request, result: Any) -> Response:
+        """Write what came of something to wait for."""
+        return render(_BY_OPERATION[request.operation], result)
+
+    def _declared(self, asked: Sequence[tuple[Request, Any]]) -> list[Any]:
+        namespace: Any = self._backend.namespace
+        outcomes = namespace.declare_each([model for _, model in asked])
+        return [
+            outcome
+            if isinstance(outcome, Exception)
+            else lent(self._backend.vending, request.access, tuple(model.id or ()), model, outcome)
+            for (request, model), outcome in zip(asked, outcomes, strict=True)
+        ]
 
     def explain(self, error: LakerootError, request: Request) -> Response:
         """Write an error as the specification wants it: message, code, and where it happened."""

@@ -30,6 +30,8 @@ def identifier_in(segment: str, delimiter: str) -> list[str]:
 
 def delimiter_of(request: Request) -> str:
     """The delimiter that joins the names of identifiers in this request."""
+    if not request.query_string:
+        return DELIMITER
     given = request.one("delimiter")
     if given == "":
         raise InvalidInputError("The delimiter cannot be empty")

@@ -12,7 +12,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -66,6 +66,16 @@ class Pending:
         """Tell whether it is neither made nor refused yet."""
         return self.outcome is None and self.error is None
 
+    def result(self) -> Committed | LakerootError:
+        """Give how it ended, when it is over."""
+        if self.outcome is not None:
+            return self.outcome
+        if isinstance(self.error, LakerootError):
+            return self.error
+        if self.error is not None:
+            raise self.error
+        return ConcurrentModificationError("The commit was not made", fix="Try again")
+
 
 @dataclass(frozen=True, slots=True)
 class _Drafted:
@@ -118,11 +128,32 @@ class Committer:
         except BaseException:
             self._leave(pending)
             raise
-        if pending.error is not None:
-            raise pending.error
-        if pending.outcome is None:
-            raise ConcurrentModificationError("The commit was not made", fix="Try again")
-        return pending.outcome
+        result = pending.result()
+        if isinstance(result, LakerootError):
+            raise result
+        return result
+
+    def commit_each(self, pendings: Sequence[Pending]) -> None:
+        """Commit several in one turn, each of which may fail alone: their outcomes are in them."""
+        if not pendings:
+            return
+        first = pendings[0]
+        with self._queue_lock:
+            self._queue.extend(pendings)
+            first.leads = not self._is_led
+            self._is_led = True
+        try:
+            # Whoever leads takes all that wait: if it is not us, then all of these at once.
+            if not first.leads:
+                first.wake.acquire()
+            if first.leads:
+                self._lead()
+            else:
+                for pending in pendings[1:]:
+                    pending.wake.acquire()
+        except BaseException:
+            self._leave(*pendings)
+            raise
 
     def _lead(self) -> None:
         """Commit for everybody who waits, then let the first of those who came since lead."""
@@ -145,12 +176,11 @@ class Committer:
                 self._queue[0].leads = True
                 self._queue[0].wake.release()
 
-    def _leave(self, pending: Pending) -> None:
+    def _leave(self, *pendings: Pending) -> None:
         """Stop waiting, as on an interrupt; nobody must wait for a leader that is gone."""
         with self._queue_lock:
-            if pending in self._queue:
-                self._queue.remove(pending)
-        if pending.leads:
+            self._queue = [waiting for waiting in self._queue if waiting not in pendings]
+        if any(pending.leads for pending in pendings):
             self._hand_over()
 
     def commit_draft(self, plan: Callable[[], Draft | None]) -> bool:

@@ -74,6 +74,8 @@ class Markers:
 
     def _reserve(self, location: str) -> None:
         marker = f"{location}/{placement.RESERVED}"
+        if isinstance(self._objects, LocalObjects):
+            self._objects.make_directory(location)
         if self._objects.put_if_absent(marker, placement.MARK_FOR_ROW):
             self._reserved.add(location)
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final
@@ -35,7 +35,7 @@ from lakeroot.model.rules import apply
 from lakeroot.objects import Below, Objects, Root, open_root
 from lakeroot.storage.aged_versions import versions_put_before
 from lakeroot.storage.contract import HistoryEntry
-from lakeroot.storage.lance_dir import flat_commits, history, maintenance, placement
+from lakeroot.storage.lance_dir import adding, flat_commits, history, maintenance, placement
 from lakeroot.storage.lance_dir.checking import GRACE, Finding, check
 from lakeroot.storage.lance_dir.collecting import Collected, collect
 from lakeroot.storage.lance_dir.commits import VERSION_MANAGEMENT, Committer, Pending
@@ -157,6 +157,16 @@ class LanceDirStore:
         self._healer.look()
         self._keep_in_shape()
         return committed
+
+    def commit_each(self, commits: Sequence[Commit]) -> list[Committed | LakerootError]:
+        """Apply many commits, each all or nothing and for itself, in as few steps as possible."""
+        if self.is_past or self.manifest is None or not all(map(adding.only_adds, commits)):
+            return adding.one_by_one(self.commit, commits)
+        outcomes = adding.together(self.objects, self._committer, self.read, commits)
+        for commit in commits:
+            self._view.forget(change.identifier for change in commit.changes)
+        self._keep_in_shape()
+        return outcomes
 
     def place(self, identifier: Identifier) -> str:
         """Choose the location of a new table: V1's where V1 clients should see it, else V2's."""
@@ -318,8 +328,8 @@ class LanceDirStore:
             if isinstance(change, DeclareTable | RegisterTable):
                 self._refuse_overlap(change.location)
         apply(commit, draft, now_ms)
-        new = {record.location for record in draft.changed.values() if isinstance(record, Table)}
-        placement.require_apart(new)
+        if draft.has_deep_locations:
+            placement.require_apart(draft.new_locations)
         if not any(isinstance(change, _TOUCHES_VERSIONS) for change in commit.changes):
             return {}
         rows: Rows = dict(pending)

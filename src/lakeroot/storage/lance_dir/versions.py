@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 from lakeroot.objects import LocalObjects, Objects
@@ -16,6 +17,7 @@ _DIGITS: Final = 20
 _HINT_BYTES: Final = 32
 
 
+@lru_cache(64)
 def path_of(version: int) -> str:
     """Give the path of a version file: numbers count down, so that the newest is listed first."""
     return f"{DIRECTORY}/{_LAST - version:0{_DIGITS}d}.manifest"
