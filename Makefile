@@ -7,7 +7,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export UV_COMPILE_BYTECODE := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check tests fix bench interop interop-daft console-shots
+.PHONY: help setup demo test check tests fix bench interop interop-daft console-shots trust
 
 help: ## Show these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ check: setup
 
 tests: setup
 	$(RUN) pytest -n 2 --dist loadgroup
+
+trust: setup ## Try the promises of docs/trust.md at length (hours), and print the figures
+	$(RUN) python -m tests.histories
 
 fix: setup ## Format, and mend what the linter can mend
 	$(RUN) ruff check --fix . && $(RUN) ruff format .

@@ -204,3 +204,32 @@ def test_an_address_below_the_root_is_known_in_every_form() -> None:
     assert root.relative("file:///lake/a/b/") == "a/b"
     assert root.relative("/lakes/t") is None
     assert root.relative("/lake") is None
+
+
+def test_writers_do_not_mind_that_somebody_deletes_their_directory(objects: Objects) -> None:
+    """A directory is no object: it comes and goes with what is in it."""
+    failures: list[LakerootError] = []
+
+    def write(number: int) -> None:
+        try:
+            for round_ in range(150):
+                objects.put(f"d/e/put{number}", b"x")
+                objects.put_if_absent(f"d/e/new{number}-{round_}", b"x")
+        except LakerootError as error:
+            failures.append(error)
+
+    def delete() -> None:
+        try:
+            for _ in range(300):
+                objects.delete_directory("d")
+        except LakerootError as error:
+            failures.append(error)
+
+    deleter = threading.Thread(target=delete)
+    writers = [threading.Thread(target=write, args=(number,)) for number in range(3)]
+    for thread in (deleter, *writers):
+        thread.start()
+    for thread in (deleter, *writers):
+        thread.join()
+
+    assert failures == []

@@ -1,7 +1,7 @@
 """A catalog: namespaces and tables by identifier, in whatever store."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from lakeroot.catalog import paging
 from lakeroot.catalog.modes import DropBehavior, DropMode, RegisterMode
@@ -32,7 +32,7 @@ from lakeroot.model.errors import (
     NamespaceNotFoundError,
     NotFoundError,
 )
-from lakeroot.model.identifiers import ROOT, Identifier, show, validate_new
+from lakeroot.model.identifiers import ROOT, Identifier, validate_new
 from lakeroot.model.records import Namespace, Table
 from lakeroot.model.rules import require_namespace, require_table
 from lakeroot.storage.contract import MARKER, CommitsEach, HistoryEntry, Store, View
@@ -130,11 +130,8 @@ class Catalog:
         """Find a table."""
         view = self.store.read()
         found = view.get(identifier) if identifier else None
-        return found if isinstance(found, Table) else self._no_table(view, identifier)
-
-    def _no_table(self, view: View, identifier: Identifier) -> NoReturn:
-        require_table(Overlay(view), identifier)
-        raise InvalidInputError(f"{show(identifier)} is not a table")
+        # A view may show what came after it: the second look can find what the first did not.
+        return found if isinstance(found, Table) else require_table(Overlay(view), identifier)
 
     def declare_table(
         self,

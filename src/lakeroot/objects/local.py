@@ -6,13 +6,14 @@ thread pool of a runtime.
 """
 
 import contextlib
+import errno
 import io
 import itertools
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, TypeVar
 
 from lakeroot.model.errors import InvalidInputError, NotFoundError
 from lakeroot.objects.contract import Listing, ObjectInfo
@@ -21,6 +22,9 @@ from lakeroot.objects.faults import translated
 _SERIAL: Final = itertools.count()
 _CHUNK: Final = 8 << 20
 _SMALL: Final = 64 << 10
+_ATTEMPTS: Final = 1000
+
+Written = TypeVar("Written")
 
 
 class LocalObjects:
@@ -54,16 +58,20 @@ class LocalObjects:
 
     def put(self, path: str, data: bytes) -> None:
         """Write a whole object, in place of the one that was there."""
-        with translated(f"writing {path}"):
-            target = self.local_path(path)
+        target = self.local_path(path)
+
+        def put() -> None:
             os.replace(self._write_beside(target, (data,)), target)  # noqa: PTH105 (one call, no objects)
             self._sync_directory(target)
+
+        with translated(f"writing {path}"):
+            _while_pruned(put)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Write a whole object unless there is one; tell whether it was written. Atomic."""
         with translated(f"writing {path}"):
             target = self.local_path(path)
-            return self._publish(self._write_beside(target, (data,)), target)
+            return _while_pruned(lambda: self._publish(self._write_beside(target, (data,)), target))
 
     def read_chunks(self, path: str) -> Iterator[bytes] | None:
         """Read an object in pieces of a few megabytes; nothing if there is none."""
@@ -196,8 +204,11 @@ class LocalObjects:
             target = self.local_path(prefix.rstrip("/"))
             while os.path.lexists(target):
                 # A writer may add a file between the emptying and the removal: go round again.
-                with contextlib.suppress(FileNotFoundError):
+                try:
                     shutil.rmtree(target)
+                except OSError as error:
+                    if error.errno not in (errno.ENOENT, errno.ENOTEMPTY):
+                        raise
 
     def prune_directory(self, prefix: str) -> None:
         """Remove a directory without a single object, where a storage has such a thing."""
@@ -236,14 +247,19 @@ class LocalObjects:
         except FileExistsError:
             return False
         finally:
-            os.unlink(unfinished)  # noqa: PTH108
+            # Whoever deletes the directory may have taken it: the object was there all the same.
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(unfinished)  # noqa: PTH108
         self._sync_directory(target)
         return True
 
     def _sync_directory(self, target: str) -> None:
         if not self._fsync:
             return
-        handle = os.open(os.path.dirname(target), os.O_RDONLY)  # noqa: PTH120
+        try:
+            handle = os.open(os.path.dirname(target), os.O_RDONLY)  # noqa: PTH120
+        except FileNotFoundError:
+            return  # Somebody has deleted the directory, and what was put with it.
         try:
             os.fsync(handle)
         finally:
@@ -258,6 +274,14 @@ def _make_directory(place: str) -> None:
         pass
     except FileNotFoundError:
         os.makedirs(place, exist_ok=True)  # noqa: PTH103
+
+
+def _while_pruned(write: Callable[[], Written]) -> Written:
+    """Write again where somebody deletes the directory meanwhile: an object needs none."""
+    for _ in range(_ATTEMPTS):
+        with contextlib.suppress(FileNotFoundError):
+            return write()
+    return write()
 
 
 def _content(place: str) -> bytes:

@@ -12,9 +12,9 @@ from lakeroot.model.commits import (
     RegisterTable,
 )
 from lakeroot.model.errors import (
+    ConcurrentModificationError,
     InvalidInputError,
     TableAlreadyExistsError,
-    TableNotFoundError,
     UnsupportedOperationError,
 )
 from lakeroot.model.identifiers import show
@@ -94,8 +94,10 @@ def _drop(objects: Objects, directory: Directory, draft: Overlay, change: DropTa
     objects.put_if_absent(f"{location}/{placement.DEREGISTERED}", placement.MARK)
     delete_table(objects, location)
     if objects.has_any(location):
-        raise TableNotFoundError(
-            f"{show(change.identifier)} is not wholly dropped", fix="Try again"
+        raise ConcurrentModificationError(
+            f"{show(change.identifier)} is not wholly dropped",
+            "somebody wrote to its directory meanwhile, or made a table of that name",
+            "Look what is there, and try again",
         )
 
 

@@ -127,11 +127,16 @@ class Markers:
 def delete_table(objects: Objects, location: str) -> None:
     """Delete a table's directory, the marker that hides it last.
 
-    Were the marker to go first, a crash would bring half of the table back.
+    Were the marker to go first, a crash would bring half of the table back. Whatever is there
+    after the marker is gone belongs to a new table of the same name, and stays.
     """
     level = objects.list_directory(location)
     for name in level.directories:
         objects.delete_directory(f"{location}/{name}")
     marker = f"{location}/{placement.DEREGISTERED}"
     objects.delete([item.path for item in level.objects if item.path != marker])
-    objects.delete_directory(location)
+    if isinstance(objects, LocalObjects):
+        # Left by a crash, or by a writer who writes it again when it is gone.
+        objects.delete([left.path for left in objects.list_unfinished(location)])
+    objects.delete([marker])
+    objects.prune_directory(location)
