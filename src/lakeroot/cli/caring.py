@@ -81,18 +81,32 @@ def fsck(ctx: click.Context, repair: bool, dry_run: bool, grace: timedelta) -> N
 @click.option(
     "--older-than", type=Span(), default="7d", show_default=True, help="Keep what is younger."
 )
+@click.option("--old-versions", is_flag=True, help="Old versions of tables too.")
+@click.option(
+    "--keep", type=click.IntRange(1), default=1, show_default=True, help="Versions of each table."
+)
 @DRY_RUN
 @YES
 @click.pass_context
-def gc(ctx: click.Context, older_than: timedelta, dry_run: bool, yes: bool) -> None:
-    """Delete what nothing in the catalog can reach: leftovers, orphans, files of the far past."""
+def gc(
+    ctx: click.Context,
+    older_than: timedelta,
+    old_versions: bool,
+    keep: int,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Delete what nothing in the catalog can reach: leftovers, orphans, files of the far past.
+
+    With --old-versions also versions of tables that no state of the window shows.
+    """
     lake = opened(ctx)
-    planned = lake.gc(older_than, dry_run=True)
+    planned = lake.gc(older_than, dry_run=True, old_versions=old_versions, keep=keep)
     if not dry_run and planned.garbage:
         agreed(
             f"Delete {len(planned.garbage)} things, {planned.size_bytes} bytes, for good?", yes=yes
         )
-        planned = lake.gc(older_than)
+        planned = lake.gc(older_than, old_versions=old_versions, keep=keep)
     rows = [(one.path, one.size_bytes, one.why) for one in planned.garbage]
     print_found(ctx, ["path", "bytes", "why"], rows, "There is no garbage.")
 

@@ -198,9 +198,21 @@ class Lake:
         """Repair the findings that can be repaired without losing anything."""
         return list(own(self, "repair")(findings, dry_run=dry_run))
 
-    def gc(self, older_than: timedelta = RETENTION, *, dry_run: bool = False) -> Any:
-        """Delete what nothing in the catalog can reach, untouched for seven days."""
-        return own(self, "gc")(older_than, dry_run=dry_run)
+    def gc(
+        self,
+        older_than: timedelta = RETENTION,
+        *,
+        dry_run: bool = False,
+        old_versions: bool = False,
+        keep: int = 1,
+    ) -> Any:
+        """Delete what nothing in the catalog can reach, untouched for seven days.
+
+        With `old_versions` also versions of tables that no state of these days shows, but for the
+        last `keep` of each.
+        """
+        options = {"old_versions": True, "keep": keep} if old_versions else {}
+        return own(self, "gc")(older_than, dry_run=dry_run, **options)
 
     def optimize(self) -> Any:
         """Put the manifest of a directory catalog in shape for clients that scan it."""

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from lakeroot.catalog import Catalog
+from lakeroot.catalog.old_versions import KEPT_AT_LEAST, collect_old_versions
 from lakeroot.catalog.repairing import Repair, mend_versions, repair
 from lakeroot.metastore import Metastore
 from lakeroot.metastore.vacuum import DAY_MS, Vacuumed
@@ -77,13 +78,31 @@ class DeltaCatNamespace(LakerootNamespace):
             return remove(self.store.objects, one, lambda _: False)
         return mend_versions(catalog, one)
 
-    def gc(self, older_than: timedelta = RETENTION, *, dry_run: bool = False) -> Collected:
-        """Delete what no state of the last seven days can reach."""
+    def gc(
+        self,
+        older_than: timedelta = RETENTION,
+        *,
+        dry_run: bool = False,
+        old_versions: bool = False,
+        keep: int = KEPT_AT_LEAST,
+    ) -> Collected:
+        """Delete what no state of the last seven days can reach.
+
+        With ``old_versions`` also the versions of Lance tables that no state of these days shows;
+        of each table at least ``keep`` stay, and all that tags and branches name.
+        """
         retention_ms = int(older_than.total_seconds() * 1000)
         planned = self.vacuum(retention_ms=retention_ms, dry_run=True)
         garbage = garbage_of(self.store.objects, planned)
         if not dry_run:
             self.vacuum(retention_ms=retention_ms)
+        if old_versions:
+            try:
+                garbage += tuple(
+                    collect_old_versions(self.catalog, older_than, keep=keep, dry_run=dry_run)
+                )
+            except LakerootError as error:
+                raise ecosystem_error(error) from error
         return Collected(garbage, dry_run)
 
     def vacuum(self, *, retention_ms: int = 7 * DAY_MS, dry_run: bool = False) -> Vacuumed:
@@ -106,7 +125,7 @@ def _opened(properties: Properties) -> tuple[DeltaCatStore, str, bool]:
     place = properties.required("root", "/my/lake")
     layout = properties.text("layout") or None
     keeps = properties.switch("table_version_management", default=True)
-    durable = properties.switch("durable", default=False)
+    durable = properties.switch("durable", default=True)
     author = properties.text("author")
     vends = properties.switch("vend_input_storage_options", default=True)
     root = parse_root(place, properties.below(STORAGE))

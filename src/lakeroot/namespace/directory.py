@@ -1,12 +1,14 @@
 """The directory catalog as a Lance namespace, built from string properties."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from lakeroot.catalog import Catalog
 from lakeroot.catalog.discarding import discard_namespace, discard_table
 from lakeroot.catalog.migration import Migration, migrate
+from lakeroot.catalog.old_versions import KEPT_AT_LEAST, collect_old_versions
 from lakeroot.catalog.repairing import Repair, mend_directory, repair
 from lakeroot.catalog.undoing import Trashed, inverse_of, recovery_of, trash
 from lakeroot.catalog.versions import TableVersions
@@ -150,10 +152,25 @@ class DirectoryNamespace(LakerootNamespace):
         with _translated():
             return repair(self.catalog, mend_directory(self._store), findings, dry_run=dry_run)
 
-    def gc(self, older_than: timedelta = RETENTION, *, dry_run: bool = False) -> Collected:
-        """Delete what nothing in the catalog can reach, untouched for seven days; vacuum too."""
+    def gc(
+        self,
+        older_than: timedelta = RETENTION,
+        *,
+        dry_run: bool = False,
+        old_versions: bool = False,
+        keep: int = KEPT_AT_LEAST,
+    ) -> Collected:
+        """Delete what nothing in the catalog can reach, untouched for seven days; vacuum too.
+
+        With ``old_versions`` also the versions of tables that no state of these days shows; of
+        each table at least ``keep`` stay, and all that tags and branches name.
+        """
         with _translated():
-            return self._store.gc(older_than, dry_run=dry_run, author=self.catalog.author)
+            done = self._store.gc(older_than, dry_run=dry_run, author=self.catalog.author)
+            if not old_versions:
+                return done
+            cleaned = collect_old_versions(self.catalog, older_than, keep=keep, dry_run=dry_run)
+            return replace(done, garbage=(*done.garbage, *cleaned))
 
 
 class _translated:  # noqa: N801 (reads as a word in a with statement)

@@ -25,7 +25,7 @@ def open_directory(given: Mapping[str, Any]) -> tuple[LanceDirStore, str, bool]:
         inline_optimization_enabled=properties.switch("inline_optimization_enabled", default=False),
         table_version_management=properties.switch("table_version_management", default=False),
         commit_retries=properties.number("commit_retries", 100),
-        durable=properties.switch("durable", default=False),
+        durable=properties.switch("durable", default=True),
     )
     author = properties.text("author")
     vends = properties.switch("vend_input_storage_options", default=True)

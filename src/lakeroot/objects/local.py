@@ -225,7 +225,7 @@ class LocalObjects:
         try:
             handle = os.open(unfinished, flags, 0o666)
         except FileNotFoundError:
-            _make_directory(os.path.dirname(target))  # noqa: PTH120
+            self._make_directory(os.path.dirname(target))  # noqa: PTH120
             handle = os.open(unfinished, flags, 0o666)
         try:
             for chunk in chunks:
@@ -240,6 +240,19 @@ class LocalObjects:
         finally:
             os.close(handle)
         return unfinished
+
+    def _make_directory(self, place: str) -> None:
+        if not self._fsync:
+            _make_directory(place)
+            return
+        # A new directory is an entry of the one above it, which has to be flushed as well.
+        missing, above = [], place
+        while not os.path.isdir(above):  # noqa: PTH112
+            missing.append(above)
+            above = os.path.dirname(above)  # noqa: PTH120
+        _make_directory(place)
+        for made in missing:
+            self._sync_directory(made)
 
     def _publish(self, unfinished: str, target: str) -> bool:
         try:

@@ -7,7 +7,6 @@ is somebody's data, even without a row: it may have been deregistered, and stays
 """
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Protocol
@@ -19,14 +18,12 @@ from lakeroot.storage.lance_dir.checking import Finding, Survey
 from lakeroot.storage.lance_dir.checking.leftovers import examine_unfinished
 from lakeroot.storage.lance_dir.checking.places import examine_unowned, is_lance_directory
 from lakeroot.storage.lance_dir.checking.tables import MANIFEST, Files
+from lakeroot.storage.lance_dir.dropped import Dropped
 from lakeroot.storage.lance_dir.markers import delete_table
-from lakeroot.storage.lance_dir.protobuf import MalformedError
 from lakeroot.storage.lance_dir.removing import remove, size_of
 from lakeroot.storage.lance_dir.settings import DirectorySettings
 from lakeroot.storage.lance_dir.vacuum import Vacuumed
-from lakeroot.storage.lance_dir.version_file import decode
 
-_AT_ONCE: Final = 16
 SHORTEST: Final = timedelta(hours=1)
 """However short the window: what is younger may be a writer's who is at work."""
 
@@ -89,7 +86,7 @@ def collect(
 
 
 def _orphans(survey: Survey, *, dry_run: bool) -> Iterator[Garbage]:
-    dropped = _Dropped(survey)
+    dropped = Dropped(survey.objects)
     for location in survey.unowned:
         # Looked at again, at the last moment: by now it may be somebody's.
         files = survey.list_files(location)
@@ -97,7 +94,8 @@ def _orphans(survey: Survey, *, dry_run: bool) -> Iterator[Garbage]:
             continue
         if max(info.modified_ms for info in files.values()) > survey.cutoff_ms:
             continue
-        if dropped.is_dropped(location, files):
+        dropped_ms = dropped.dropped_ms(location, files)
+        if dropped_ms is not None and dropped_ms <= survey.cutoff_ms:
             why = "its table was dropped"
         elif _was_never_committed(location, files):
             why = "no table is there, and nothing was ever committed"
@@ -117,39 +115,6 @@ def _was_never_committed(location: str, files: Files) -> bool:
         and placement.DEREGISTERED not in files
         and not any(map(MANIFEST.fullmatch, files))
     )
-
-
-class _Dropped:
-    """The tables that were dropped, by what the versions of the catalog say; read when needed."""
-
-    def __init__(self, survey: Survey) -> None:
-        self._survey = survey
-        self._times: dict[str, int] | None = None
-
-    def is_dropped(self, location: str, files: Files) -> bool:
-        """Tell whether the last thing that happened to a directory is that it was dropped."""
-        if self._times is None:
-            self._times = {}
-            for place, when in self._read():
-                self._times[place] = max(when, self._times.get(place, 0))
-        dropped_ms = self._times.get(location, 0)
-        # A directory of this name may have been made and deregistered since: its files are younger.
-        youngest = max(info.modified_ms for info in files.values())
-        return youngest <= dropped_ms <= self._survey.cutoff_ms
-
-    def _read(self) -> Iterator[tuple[str, int]]:
-        objects = self._survey.objects
-        listed = objects.list_directory(versions.DIRECTORY).objects
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            contents = pool.map(lambda info: objects.get(info.path), listed)
-            for info, content in zip(listed, contents, strict=True):
-                try:
-                    found = decode(content or b"")
-                except MalformedError:
-                    continue
-                # Two clocks, the writer's and the storage's: here the earlier one counts.
-                when = min(found.timestamp_ms, info.modified_ms)
-                yield from ((location, when) for location in found.dropped)
 
 
 def _leftovers(survey: Survey, *, dry_run: bool) -> Iterator[Garbage]:

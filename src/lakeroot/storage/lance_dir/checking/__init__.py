@@ -21,6 +21,7 @@ from lakeroot.storage.lance_dir.checking.rows import examine_rows
 from lakeroot.storage.lance_dir.checking.survey import Survey
 from lakeroot.storage.lance_dir.checking.tables import examine_table
 from lakeroot.storage.lance_dir.checking.versions import examine_version_rows, examine_versions
+from lakeroot.storage.lance_dir.dropped import Dropped
 from lakeroot.storage.lance_dir.settings import DirectorySettings
 
 __all__ = ["GRACE", "KINDS", "Finding", "Severity", "Survey", "check", "leftovers"]
@@ -53,6 +54,11 @@ def leftovers(survey: Survey) -> Iterator[Finding]:
         yield from examine_leftovers(location, files, needed, survey.cutoff_ms)
 
 
+def _is_trash(survey: Survey, dropped: Dropped, location: str) -> bool:
+    """Tell whether a directory waits to be collected, or for its table to come back."""
+    return dropped.dropped_ms(location, survey.files[location]) is not None
+
+
 def _examined(survey: Survey) -> Iterator[Finding]:
     if not survey.manifest.is_readable:
         return  # Without the rows nothing can be said about the directories.
@@ -61,6 +67,7 @@ def _examined(survey: Survey) -> Iterator[Finding]:
     yield from examine_version_rows(survey.table.index, tables)
     for identifier, location in survey.owned.items():
         yield from examine_owned(identifier, location, survey.files[location], survey.cutoff_ms)
+    dropped = Dropped(survey.objects)
     for location in survey.unowned:
         for one in examine_unowned(
             location,
@@ -69,6 +76,8 @@ def _examined(survey: Survey) -> Iterator[Finding]:
             survey.cutoff_ms,
             has_manifest=survey.manifest.exists,
         ):
+            if one.code == "directory-orphan" and _is_trash(survey, dropped, location):
+                continue
             if not survey.has_owner_now(location):
                 yield one
     for identifier, location in tables.items():

@@ -1,0 +1,185 @@
+"""Cleaning up old versions of tables, through Lance's own operation.
+
+A version goes only if no state of the window shows it: a later version took its place before the
+window began. So `at`, `undo` and readers that opened the table within the window find everything
+they can ask for. The newest versions, tags, and versions that branches grew from stay however old
+they are. What Lance removes is told in bytes before, from the manifests.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any, Final
+
+from lakeroot.catalog.catalog import Catalog
+from lakeroot.catalog.versions import TableVersions
+from lakeroot.model.commits import DeleteTableVersions
+from lakeroot.model.errors import InvalidInputError, LakerootError, TableNotFoundError
+from lakeroot.model.identifiers import show
+from lakeroot.model.records import Table
+from lakeroot.objects import ObjectInfo, Objects
+from lakeroot.storage.lance_dir import index_section
+from lakeroot.storage.lance_dir.checking.tables import MANIFEST
+from lakeroot.storage.lance_dir.collecting import SHORTEST, Garbage
+from lakeroot.storage.lance_dir.protobuf import MalformedError
+from lakeroot.storage.lance_dir.version_file import decode, files_named_in
+from lakeroot.tables.handle import TableHandle, working_on
+from lakeroot.tables.versions import parse_manifest_name
+
+KEPT_AT_LEAST: Final = 1
+_LOOKS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The versions of a table that can go, and the files that only they name."""
+
+    versions: tuple[int, ...]
+    files: tuple[str, ...]
+    size_bytes: int
+
+
+def collect_old_versions(
+    catalog: Catalog,
+    older_than: timedelta,
+    *,
+    keep: int = KEPT_AT_LEAST,
+    dry_run: bool = False,
+) -> Iterator[Garbage]:
+    """Clean up every table of a catalog; with ``dry_run`` only say what would go."""
+    if keep < 1:
+        raise InvalidInputError(
+            "At least one version of each table is kept", fix="Keep one version or more"
+        )
+    window = max(older_than, SHORTEST).total_seconds()
+    cutoff_ms = int((time.time() - window) * 1000)
+    view = catalog.store.read()
+    for identifier in view.all_tables(None, None):
+        table = view.get(identifier)
+        if not isinstance(table, Table):
+            continue
+        try:
+            done = _clean(catalog, table, cutoff_ms, keep, dry_run=dry_run)
+        except TableNotFoundError:
+            continue  # only declared, or dropped meanwhile
+        if done is not None:
+            why = f"{len(done.versions)} old versions of {show(identifier)}"
+            yield Garbage(table.location, done.size_bytes, why)
+
+
+def _clean(
+    catalog: Catalog, table: Table, cutoff_ms: int, keep: int, *, dry_run: bool
+) -> Plan | None:
+    files = catalog.store.files(table)
+    if not catalog.store.has_data(table):
+        return None
+    # By its files: what the catalog keeps of its versions is brought in step below.
+    handle = TableHandle(catalog.store.uri(table.location), catalog.store.root.storage_options)
+    with working_on(handle, "Cleaning up the table") as bench:
+        dataset = bench.open()
+        plan = plan_of(files, cutoff_ms, keep, _pinned(dataset))
+        if plan is None or dry_run:
+            return plan
+        _forget(catalog, table, plan)
+        dataset.cleanup_old_versions(
+            versions=list(plan.versions), error_if_tagged_old_versions=False
+        )
+    # Lance leaves the transactions of the versions it removes, now and then.
+    files.delete([path for path in plan.files if path.startswith("_transactions/")])
+    return plan
+
+
+def _pinned(dataset: Any) -> set[int]:
+    """Give the versions of the main branch that a tag or a branch names."""
+    tags = {tag["version"] for tag in dataset.tags.list().values()}
+    branches = {branch["parent_version"] for branch in dataset.branches.list().values()}
+    return {int(one) for one in tags | branches if one is not None}
+
+
+def _forget(catalog: Catalog, table: Table, plan: Plan) -> None:
+    """Take versions out of the catalog before their files go, so that it never shows them."""
+    if not catalog.store.keeps_versions or not TableVersions(catalog).is_managed(None):
+        return
+    kept = catalog.store.versions(table, None)
+    gone = tuple(number for number in plan.versions if number in kept)
+    if gone:
+        message = f"Clean up {len(gone)} old versions of {show(table.identifier)}"
+        catalog.commit(DeleteTableVersions(table.identifier, gone), message=message)
+
+
+def plan_of(files: Objects, cutoff_ms: int, keep: int, pinned: set[int]) -> Plan | None:
+    """Work out what can go; nothing if there is nothing, or if a manifest cannot be read."""
+    for _ in range(_LOOKS):
+        try:
+            return _plan(_Manifests(files), cutoff_ms, keep, pinned)
+        except _VanishedError:
+            continue  # A writer has put a staged manifest into its place: look again.
+        except (MalformedError, ValueError, LakerootError):
+            break  # What a damaged manifest names is not known.
+    return None
+
+
+class _VanishedError(Exception):
+    """A file that was listed is not there any more."""
+
+
+class _Manifests:
+    """The files of a table, and what each of its manifests names."""
+
+    def __init__(self, files: Objects) -> None:
+        self._files = files
+        self.listed = {info.path: info for info in files.list("")}
+        self.own: dict[int, ObjectInfo] = {}
+        self.others: list[str] = []
+        for path, info in self.listed.items():
+            match = MANIFEST.fullmatch(path)
+            if match is None or ".manifest" not in match[2]:
+                continue
+            name = parse_manifest_name(match[2])
+            if match[1] or name is None:
+                self.others.append(path)  # of a branch, or staged: whatever it names stays
+            else:
+                self.own[name.version] = info
+
+    def read(self, path: str) -> bytes:
+        """Read a manifest."""
+        content = self._files.get(path)
+        if content is None:
+            raise _VanishedError
+        return content
+
+
+def _plan(found: _Manifests, cutoff_ms: int, keep: int, pinned: set[int]) -> Plan | None:
+    own, numbers = found.own, sorted(found.own)
+    contents = {number: found.read(own[number].path) for number in numbers}
+    superseded = {
+        earlier: max(own[later].modified_ms, decode(contents[later]).timestamp_ms)
+        for earlier, later in pairwise(numbers)
+    }
+    gone = [
+        number
+        for number in numbers[:-keep]
+        if number not in pinned and superseded[number] <= cutoff_ms
+    ]
+    if not gone:
+        return None
+    kept = [contents[number] for number in numbers if number not in gone]
+    kept += [found.read(path) for path in found.others]
+    needed = {one for content in kept for one in _named(content)}
+    free = {one for number in gone for one in _named(contents[number])} - needed
+    paths = [path for path in sorted(found.listed) if path in free or _index_of(path) in free]
+    paths += [own[number].path for number in gone]
+    return Plan(tuple(gone), tuple(paths), sum(found.listed[path].size for path in paths))
+
+
+def _named(content: bytes) -> set[str]:
+    """List the files that a version names, and the directories of its indexes."""
+    version = decode(content)
+    indexes = index_section.decode(version.index_section) if version.index_section else []
+    return files_named_in(content) | {f"_indices/{index.directory}" for index in indexes}
+
+
+def _index_of(path: str) -> str:
+    return "/".join(path.split("/")[:2])
