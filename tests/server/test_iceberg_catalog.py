@@ -1,5 +1,6 @@
 """Namespaces and tables through PyIceberg, and on the wire what its rules do not show."""
 
+from pathlib import Path
 from typing import Any
 
 import lance
@@ -16,6 +17,7 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
 )
 
+import lakeroot
 from lakeroot.server.iceberg.face import HANDLERS
 from lakeroot.server.iceberg.routes import ROUTES
 from tests.server.http import Answer, Client
@@ -162,6 +164,24 @@ def test_a_lance_table_is_created_from_an_iceberg_schema(
         iceberg.create_table("none.t", ROWS.schema, properties={"table_type": "lance"})
     lance.write_dataset(ROWS, namespace_client=rest, table_id=["prod", "t"], mode="append")
     assert lance.dataset(namespace_client=rest, table_id=["prod", "t"]).count_rows() == 3
+
+
+def test_management_that_the_catalog_has_not_is_refused_before_anything_is_made(
+    iceberg: Catalog, rest: LanceNamespace, properties: dict[str, str]
+) -> None:
+    iceberg.create_namespace("prod")
+    wanted = {"table_type": "lance", "managed_by": "impl"}
+    before = set(Path(properties["root"]).iterdir())
+    with pytest.raises(BadRequestError, match="does not manage versions"):
+        iceberg.create_table("prod.t", ROWS.schema, properties=wanted)
+    assert iceberg.list_tables("prod") == []
+    assert set(Path(properties["root"]).iterdir()) == before
+    with lakeroot.DirectoryNamespace(**properties) as other:
+        other.enable_version_management()
+    made = iceberg.create_table("prod.t", ROWS.schema, properties=wanted)
+    assert made.properties["managed_by"] == "impl"
+    lance.write_dataset(ROWS, namespace_client=rest, table_id=["prod", "t"], mode="append")
+    assert iceberg.load_table("prod.t").current_snapshot() is not None
 
 
 def test_tables_are_dropped_with_their_data_or_without(

@@ -1,5 +1,7 @@
 """The first seconds of a server: alive at once, ready when the catalog is open."""
 
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -19,7 +21,7 @@ from lakeroot.server.run import _config, _listen, _Worker
 from lakeroot.server.starting import Starting
 from tests.server.conftest import IMPL
 from tests.server.http import Client
-from tests.server.processes import lakeroot
+from tests.server.processes import lakeroot, served
 
 LIST = "/v1/namespace/%24/list"
 
@@ -123,3 +125,41 @@ heavy = {"lance", "pyarrow", "lance_namespace", "pydantic", "pyiceberg", "jwt", 
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
+
+
+def test_workers_are_copies_only_of_a_process_in_which_nothing_could_break() -> None:
+    code = """
+import threading
+import lakeroot.server.run, lakeroot.cli.serving
+from lakeroot.server.workers import _can_fork
+assert _can_fork()
+over = threading.Event()
+thread = threading.Thread(target=over.wait)
+thread.start()
+assert not _can_fork()
+over.set()
+thread.join()
+import pyarrow
+assert not _can_fork()
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
+
+
+def test_a_worker_that_dies_is_replaced(tmp_path: Path) -> None:
+    with served(str(tmp_path / "lake"), "--workers", "2", "--log-format", "none") as running:
+        before = _children(running.process.pid)
+        assert len(before) == 2
+        os.kill(before[0], signal.SIGKILL)
+        deadline = time.monotonic() + 300
+        while len(now := set(_children(running.process.pid)) - {before[0]}) < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert before[1] in now
+        assert Client(running.url).get(LIST).status == 200
+        running.process.terminate()
+        assert running.process.wait(300) == 0
+    assert "Traceback" not in "".join(running.said)
+
+
+def _children(pid: int) -> list[int]:
+    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

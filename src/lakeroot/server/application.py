@@ -228,6 +228,8 @@ class Application:
         if self._access_log is not None:
             self._access_log.flush()
         await asyncio.to_thread(self.backend.caller.close)
+        if self._tracing is not None:
+            await asyncio.to_thread(self._tracing.flush)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()

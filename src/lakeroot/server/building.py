@@ -23,7 +23,7 @@ from lakeroot.server.logs import AccessLog, AuditLog
 from lakeroot.server.metrics import Metrics
 from lakeroot.server.problems import clean
 from lakeroot.server.settings import Settings
-from lakeroot.server.tracing import tracing
+from lakeroot.server.tracing import Tracing
 from lakeroot.server.vending import Vending
 
 _DOCUMENTS: Final = {
@@ -57,7 +57,7 @@ def build(settings: Settings, shared: Path | None = None) -> Application:
         Health(backend, metrics, _DOCUMENTS),
     ]
     log = AccessLog(settings.access_log, settings.log_format) if settings.log_requests else None
-    traced = tracing() if settings.traces else None
+    traced = Tracing() if settings.traces else None
     application = Application(faces, backend, authentication, metrics, log, traced)
     if traced is None and not settings.limits.requests_per_second:
         application.lane = Lane(application, lance)

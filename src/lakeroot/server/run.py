@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import uvicorn
-from uvicorn.supervisors import Multiprocess
 
 from lakeroot.model.errors import InvalidInputError, LakerootError
 from lakeroot.server.news import News
 from lakeroot.server.protocol import ImpatientProtocol
 from lakeroot.server.settings import Settings
 from lakeroot.server.starting import Starting, without_http_client
+from lakeroot.server.workers import supervisor
 
 if TYPE_CHECKING:
     from lakeroot.server.application import Application
@@ -86,7 +86,7 @@ def _serve_with_workers(
     settings: Settings, listening: socket.socket, opened: Callable[[], None]
 ) -> None:
     shared = Path(tempfile.mkdtemp(prefix="lakeroot-metrics-"))
-    workers = Multiprocess(_config(_Worker(settings, shared)), sockets=[listening])
+    workers = supervisor(_config(_Worker(settings, shared)), [listening])
     problems: list[LakerootError] = []
 
     def watch() -> None:
@@ -98,8 +98,11 @@ def _serve_with_workers(
         elif not workers.should_exit.is_set():
             opened()
 
-    threading.Thread(target=watch, daemon=True).start()
     try:
+        # Threads only after the workers are there: they may be copies of this process.
+        workers.init_processes()
+        threading.Thread(target=watch, daemon=True).start()
+        workers.init_processes = lambda: None  # type: ignore[method-assign]
         workers.run()
     finally:
         shutil.rmtree(shared, ignore_errors=True)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lakeroot.server.lane import Lane
 
 _LOG: Final = logging.getLogger("lakeroot.server")
+_LISTENS_AFTER_SECONDS: Final = 0.02
 _CLIENT: Final = "lance_namespace_urllib3_client"
 
 
@@ -69,8 +70,10 @@ class Starting:
     async def _lifespan(self, receive: Any, send: Any) -> None:
         await receive()
         loop = asyncio.get_running_loop()
-        # Not a thread of a pool: a server that is told to stop does not wait for it.
-        threading.Thread(target=self._open, args=(loop,), daemon=True).start()
+        # Not a thread of a pool: a server that is told to stop does not wait for it. And not before
+        # the server listens: loading libraries leaves the interpreter to nobody for a long time.
+        opening = threading.Thread(target=self._open, args=(loop,), daemon=True)
+        loop.call_later(_LISTENS_AFTER_SECONDS, opening.start)
         await send({"type": "lifespan.startup.complete"})
         await receive()
         if self._application is not None:

@@ -98,6 +98,14 @@ class Catalog:
         store: Store | None = getattr(getattr(self.namespace, "catalog", None), "store", None)
         return None if store is None or isinstance(store, IcebergRestStore) else store.read()
 
+    def manages_versions(self) -> bool:
+        """Tell whether the catalog is known to arbitrate the versions of a table made now."""
+        store: Store | None = getattr(getattr(self.namespace, "catalog", None), "store", None)
+        if store is None:
+            return False
+        store.read()  # it may have been switched since the last look
+        return store.keeps_versions
+
     def alter_namespace(
         self, identifier: Identifier, change: Callable[[dict[str, str]], dict[str, str]]
     ) -> None:

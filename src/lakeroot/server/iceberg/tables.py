@@ -107,14 +107,11 @@ def create_table(catalog: Catalog, call: Call) -> Response:
         raise unsupported("A Lance table cannot be staged; create it, then commit to it")
     _refuse_layout(call)
     schema = arrow_schema(call.body.get("schema"))
-    wanted = str(properties.get("managed_by", "")).lower()
+    if str(properties.get("managed_by", "")).lower() == "impl" and not catalog.manages_versions():
+        raise bad_request("This catalog does not manage versions; leave out managed_by=impl")
     own = kept({k: v for k, v in properties.items() if k not in RESERVED_PROPERTIES})
     _create_lance(catalog, call, schema, {**own, TABLE_UUID: str(uuid.uuid4())})
-    table = lance_tables.find(catalog, call.identifier)
-    if wanted == "impl" and not table.managed:
-        catalog.namespace.drop_table(DropTableRequest(id=list(call.identifier)))
-        raise bad_request("This catalog does not manage versions; leave out managed_by=impl")
-    return loaded(catalog, call, table)
+    return loaded(catalog, call, lance_tables.find(catalog, call.identifier))
 
 
 def _create_lance(
