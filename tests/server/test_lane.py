@@ -1,5 +1,6 @@
 """The short way of simple requests: nobody can tell it from the ordinary one, but by the clock."""
 
+import contextlib
 import json
 import socket
 import time
@@ -260,6 +261,25 @@ def test_a_connection_that_lies_idle_is_closed_whichever_way_it_went(
                 assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
                 time.sleep(0.5)
             assert connection.recv(1) == b""
+
+
+@pytest.mark.parametrize("pieces", [1, 50])
+def test_headers_without_end_are_refused(http: Client, pieces: int) -> None:
+    head = f"POST {EXISTS} HTTP/1.1\r\nhost: x\r\n".encode()
+    many = b"".join(b"x-%d: %s\r\n" % (number, b"a" * 2000) for number in range(50))
+    for endless in (head + many, head + b"x-long: " + b"a" * 100_000):
+        with socket.create_connection(http.address, timeout=60) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            size = -(-len(endless) // pieces)
+            with contextlib.suppress(ConnectionError):  # it may be closed before all is sent
+                for at in range(0, len(endless), size):
+                    connection.sendall(endless[at : at + size])
+            answer = b""
+            with contextlib.suppress(ConnectionError):
+                answer = b"".join(iter(lambda: connection.recv(65536), b""))
+            assert answer.startswith(b"HTTP/1.1 431 ") or not answer
+    allowed = {"x-large": "a" * 30_000}
+    assert http.get(LIST, headers=allowed).status == 200
 
 
 def test_a_kind_of_work_is_done_in_place_while_it_is_quick() -> None:

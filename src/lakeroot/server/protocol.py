@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from lakeroot.server.wire import Request, Response
 
 _LARGEST_PIECE: Final = 64 << 10
+_LARGEST_HEAD: Final = 64 << 10
+_TOO_LARGE: Final = "The headers of the request are too large."
 _SHORT_WAY: Final = b"/v1/"
 
 
@@ -39,6 +41,9 @@ class ImpatientProtocol(HttpToolsProtocol):
     _held: bytes | None = None
     """The body, so far, of a request that waits for the end of the piece it arrived in."""
     _active = 0.0
+    _unfinished = _fields = 0
+    """How many bytes of the head of a request came in pieces, and how many its headers have."""
+    url = b""
     _nothing = asyncio.Event()
 
     def connection_made(self, transport: Any) -> None:
@@ -57,6 +62,9 @@ class ImpatientProtocol(HttpToolsProtocol):
             self._go_the_ordinary_way()
         if self._begun:
             self._start_clock()
+            self._unfinished += len(data)
+            if self._unfinished > _LARGEST_HEAD:
+                self.send_400_response(_TOO_LARGE)
         if not self._begun:
             self.timeout_keep_alive_task = timer or self._new_timer(self.timeout_keep_alive)
         elif timer is not None:
@@ -74,6 +82,26 @@ class ImpatientProtocol(HttpToolsProtocol):
         """The first bytes of a request are here; the rest of its headers must follow."""
         super().on_message_begin()
         self._begun = True
+        self._unfinished = self._fields = 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One header is here."""
+        super().on_header(name, value)
+        self._fields += len(name) + len(value)
+        if self._fields + len(self.url) > _LARGEST_HEAD:
+            raise ValueError(_TOO_LARGE)  # ends the parsing, which ends the connection
+
+    def send_400_response(self, msg: str) -> None:
+        """Tell why a connection is closed whose request cannot be understood."""
+        if max(self._unfinished, self._fields + len(self.url)) <= _LARGEST_HEAD:
+            super().send_400_response(msg)
+            return
+        self.transport.write(
+            STATUS_LINE[431]
+            + b"content-type: text/plain; charset=utf-8\r\nconnection: close\r\n"
+            + f"content-length: {len(_TOO_LARGE)}\r\n\r\n{_TOO_LARGE}".encode()
+        )
+        self.transport.close()
 
     def on_headers_complete(self) -> None:
         """The headers are here."""
