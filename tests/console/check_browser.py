@@ -174,7 +174,7 @@ def test_a_person_logs_in_tags_and_drops(
     page.goto(f"http://{host}:{port}{FLIGHTS}/drop")
     page.get_by_label("to confirm").fill("air.flights")
     page.get_by_role("button", name="Drop the table").click()
-    expect(page.locator(".done")).to_have_text("The table is dropped.")
+    expect(page.locator(".done")).to_have_text("The table is in the trash.")
     assert "air.flights" not in lake
     page.get_by_role("button", name="Log out").click()
     expect(page.locator("h1")).to_have_text("Log in")

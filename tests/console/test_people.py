@@ -170,8 +170,21 @@ def test_a_table_is_dropped_only_when_its_name_is_typed(
     assert wrong.status == 400
     assert "air.flights" in lake
     right = browser.send(f"{FLIGHTS}/drop", {"name": "air.flights", "csrf": csrf})
-    assert right.headers["location"] == "/console/n/air/overview?done=dropped"
+    assert right.headers["location"] == "/console/n/air/overview?done=discarded"
     assert "air.flights" not in lake
+    assert ("air", "flights") in [one.table.identifier for one in lake.trash()]
+
+
+def test_a_table_goes_for_good_when_that_is_asked_for(
+    visit: Callable[..., Browser], lake: Lake
+) -> None:
+    browser = visit()
+    csrf = browser.csrf(f"{FLIGHTS}/drop")
+    fields = {"name": "air.flights", "csrf": csrf, "now": "1"}
+    answer = browser.send(f"{FLIGHTS}/drop", fields)
+    assert answer.headers["location"] == "/console/n/air/overview?done=dropped"
+    assert "air.flights" not in lake
+    assert ("air", "flights") not in [one.table.identifier for one in lake.trash()]
 
 
 @pytest.mark.parametrize("signed_in", [True, False])

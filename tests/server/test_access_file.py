@@ -57,10 +57,24 @@ def test_tokens_and_grants_come_and_go(run: Run, file: Path) -> None:
     (shown,) = json.loads(run("-o", "json", "token", "list")[1])
     assert shown["token"] == "etl"
     assert hash_of(token).startswith(shown["hash begins"])
-    assert run("grant", "revoke", "token:etl", 'prod."a.b"')[0] == 0
-    assert run("token", "revoke", "etl")[0] == 0
+    assert run("grant", "revoke", "-y", "token:etl", 'prod."a.b"')[0] == 0
+    assert run("token", "revoke", "-y", "etl")[0] == 0
     assert read_policy(file).grants == (Grant("group:sales", Role.READER, ()),)
     assert read_policy(file).tokens == ()
+
+
+def test_revoking_asks_first_and_can_be_tried(run: Run, file: Path) -> None:
+    run("token", "create", "etl")
+    run("grant", "add", "reader", "token:etl", "prod")
+    before = file.read_text()
+
+    assert run("token", "revoke", "etl", "--dry-run")[:2] == (0, "Would revoke etl.\n")
+    tried = run("-o", "json", "grant", "revoke", "token:etl", "prod", "--dry-run")
+    assert json.loads(tried[1]) == {"revoked": "token:etl", "grants": 1, "dry_run": True}
+    assert run("token", "revoke", "etl")[0] != 0  # Nobody is there to agree.
+    assert run("grant", "revoke", "token:etl", "prod")[0] != 0
+
+    assert file.read_text() == before
 
 
 def test_a_token_is_changed_for_another_without_a_gap(run: Run, file: Path) -> None:
@@ -70,7 +84,7 @@ def test_a_token_is_changed_for_another_without_a_gap(run: Run, file: Path) -> N
     both = Tokens(read_policy(file).tokens)
     assert both.found(old)
     assert both.found(new)
-    assert run("token", "revoke", "etl", "--hash", hash_of(old)[:12])[0] == 0
+    assert run("token", "revoke", "-y", "etl", "--hash", hash_of(old)[:12])[0] == 0
     left = Tokens(read_policy(file).tokens)
     assert not left.found(old)
     assert left.found(new)
@@ -88,8 +102,8 @@ def test_what_a_person_wrote_stays_as_it_is(run: Run, file: Path) -> None:
     assert run("token", "create", "etl")[0] == 0
     assert run("grant", "add", "admin", "token:etl", "--everything")[0] == 0
     assert file.read_text().startswith(by_hand)
-    assert run("grant", "revoke", "token:etl", "--everything")[0] == 0
-    assert run("token", "revoke", "etl")[0] == 0
+    assert run("grant", "revoke", "-y", "token:etl", "--everything")[0] == 0
+    assert run("token", "revoke", "-y", "etl")[0] == 0
     assert file.read_text().strip() == by_hand
     assert file.stat().st_mode & 0o777 == 0o640
 

@@ -78,7 +78,7 @@ def test_an_operator_makes_an_access_file_and_serves_with_everything_on(tmp_path
         assert ask(url, "/v1/namespace/other/list", token, trusted) == 404
         assert ask(url, "/iceberg/v1/namespaces/prod", token, trusted) == 200
         # Revoked while the server runs: it notices by itself.
-        assert lakeroot("token", "revoke", "etl", "-f", str(access)).returncode == 0
+        assert lakeroot("token", "revoke", "-y", "etl", "-f", str(access)).returncode == 0
         deadline = time.monotonic() + 300
         while ask(url, LIST, token, trusted) != 401:
             assert time.monotonic() < deadline

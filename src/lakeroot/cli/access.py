@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from lakeroot.cli.naming import DRY_RUN, YES, agreed
 from lakeroot.cli.output import form, print_done, print_rows
 from lakeroot.model.errors import InvalidInputError
 from lakeroot.model.identifiers import Identifier, parse_dotted, show
@@ -72,13 +73,21 @@ def list_tokens(ctx: click.Context, file: Path) -> None:
 @click.argument("name")
 @_FILE
 @click.option("--hash", "prefix", default="", metavar="BEGINNING", help="Only the one like this.")
+@DRY_RUN
+@YES
 @click.pass_context
-def revoke_token(ctx: click.Context, name: str, file: Path, prefix: str) -> None:
+def revoke_token(
+    ctx: click.Context, name: str, file: Path, prefix: str, dry_run: bool, yes: bool
+) -> None:
     """Take a token away; a running server knows within a second or two."""
     from lakeroot.server.identity.access_file import remove_token
 
-    gone = remove_token(file, name, prefix)
-    print_done(ctx, f"Revoked {name}.", revoked=name, tokens=gone)
+    gone = remove_token(file, name, prefix, dry_run=True)
+    if not dry_run:
+        agreed(f"Revoke {_counted(gone, 'token')} {name}? Whoever uses it is shut out.", yes=yes)
+        gone = remove_token(file, name, prefix)
+    done = "Would revoke" if dry_run else "Revoked"
+    print_done(ctx, f"{done} {name}.", revoked=name, tokens=gone, dry_run=dry_run)
 
 
 @click.group("grant")
@@ -125,17 +134,36 @@ def list_grants(ctx: click.Context, file: Path) -> None:
 @_EVERYTHING
 @click.option("--role", type=_ROLE, help="Only this role.")
 @_FILE
+@DRY_RUN
+@YES
 @click.pass_context
 def revoke(
-    ctx: click.Context, who: str, name: str | None, everything: bool, role: str | None, file: Path
+    ctx: click.Context,
+    who: str,
+    name: str | None,
+    everything: bool,
+    role: str | None,
+    file: Path,
+    dry_run: bool,
+    yes: bool,
 ) -> None:
     """Take what WHO was given on a namespace or a table, or on --everything, away."""
     from lakeroot.server.identity.access import Role
     from lakeroot.server.identity.access_file import remove_grant
 
     place = _place(name, everything=everything)
-    gone = remove_grant(file, who, Role[role.upper()] if role else None, place)
-    print_done(ctx, f"Revoked what {who} had on {_shown(place)}.", revoked=who, grants=gone)
+    only = Role[role.upper()] if role else None
+    gone = remove_grant(file, who, only, place, dry_run=True)
+    what = f"what {who} has on {_shown(place)}"
+    if not dry_run:
+        agreed(f"Revoke {what} ({_counted(gone, 'grant')})?", yes=yes)
+        gone = remove_grant(file, who, only, place)
+    done = "Would revoke" if dry_run else "Revoked"
+    print_done(ctx, f"{done} {what}.", revoked=who, grants=gone, dry_run=dry_run)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"the {what}" if number == 1 else f"{number} {what}s"
 
 
 def _grant(who: str, role: str, place: Identifier) -> "Grant":

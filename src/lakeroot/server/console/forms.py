@@ -55,15 +55,18 @@ def restore(visit: Visit, identifier: Identifier, fields: Fields) -> str:
 
 
 def drop(visit: Visit, identifier: Identifier, fields: Fields) -> str:
-    """Drop a table whose name the person has typed."""
+    """Drop a table whose name the person has typed; into the trash, unless it is to go now."""
     if fields.get("name", "").strip() != show(identifier):
         raise InvalidInputError(
             f"The table {show(identifier)} was not dropped",
             "the name that was typed is not its name",
             "Go back and type the name exactly as it is shown",
         )
-    visit.namespace.drop_table(DropTableRequest(id=list(identifier)))
-    return namespace_address(identifier[:-1], done="dropped")
+    if fields.get("now") or not visit.has_trash:
+        visit.namespace.drop_table(DropTableRequest(id=list(identifier)))
+        return namespace_address(identifier[:-1], done="dropped")
+    is_kept = visit.ours("discard_table")(list(identifier))
+    return namespace_address(identifier[:-1], done="discarded" if is_kept else "dropped")
 
 
 def undrop(visit: Visit, identifier: Identifier, _: Fields) -> str:

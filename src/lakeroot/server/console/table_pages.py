@@ -106,6 +106,7 @@ def drop(visit: Visit, identifier: Identifier) -> Page:
         "id": list(identifier),
         "summary": summary(visit, identifier),
         "may_drop": _may_change(visit, identifier),
+        "has_trash": visit.has_trash,
     }
     return _page("drop", identifier, data, has_form=True)
 

@@ -95,6 +95,11 @@ class Visit:
         with working_on(self._handle(identifier), doing) as table:
             yield table.open(version=version)
 
+    @property
+    def has_trash(self) -> bool:
+        """Whether a table that is dropped can be brought back for a while."""
+        return bool(getattr(self.namespace, "has_trash", False))
+
     def ours(self, operation: str) -> Any:
         """An operation that only Lakeroot's catalogs have."""
         found = getattr(self.namespace, operation, None)

@@ -65,7 +65,7 @@ def add_token(
     return token
 
 
-def remove_token(file: Path, name: str, prefix: str = "") -> int:
+def remove_token(file: Path, name: str, prefix: str = "", *, dry_run: bool = False) -> int:
     """Take a token away, all of that name or those whose hash begins so; gives their number."""
 
     def goes(kind: str, entry: dict[str, Any]) -> bool:
@@ -75,7 +75,7 @@ def remove_token(file: Path, name: str, prefix: str = "") -> int:
             and str(entry.get("sha256")).lower().startswith(prefix.lower())
         )
 
-    return _remove(file, goes, f"There is no such token {name}")
+    return _remove(file, goes, f"There is no such token {name}", dry_run=dry_run)
 
 
 def add_grant(file: Path, grant: Grant) -> None:
@@ -102,7 +102,9 @@ def add_grant(file: Path, grant: Grant) -> None:
     _change(file, added)
 
 
-def remove_grant(file: Path, to: str, role: Role | None, on: Identifier) -> int:
+def remove_grant(
+    file: Path, to: str, role: Role | None, on: Identifier, *, dry_run: bool = False
+) -> int:
     """Take a role on something away from somebody; without a role, every one."""
 
     def goes(kind: str, entry: dict[str, Any]) -> bool:
@@ -113,10 +115,13 @@ def remove_grant(file: Path, to: str, role: Role | None, on: Identifier) -> int:
             and (role is None or str(entry.get("role")).upper() == role.name)
         )
 
-    return _remove(file, goes, f"There is no such grant to {to} on {show(on) or 'everything'}")
+    missing = f"There is no such grant to {to} on {show(on) or 'everything'}"
+    return _remove(file, goes, missing, dry_run=dry_run)
 
 
-def _remove(file: Path, goes: Callable[[str, dict[str, Any]], bool], missing: str) -> int:
+def _remove(
+    file: Path, goes: Callable[[str, dict[str, Any]], bool], missing: str, *, dry_run: bool
+) -> int:
     gone = 0
     read_policy(file)  # a file that is not there, or not valid, is said to be so
 
@@ -129,7 +134,10 @@ def _remove(file: Path, goes: Callable[[str, dict[str, Any]], bool], missing: st
             raise NoSuchEntryError(missing)
         return "".join(kept)
 
-    _change(file, removed)
+    if dry_run:
+        removed(file.read_text())
+    else:
+        _change(file, removed)
     return gone
 
 
