@@ -11,6 +11,7 @@ from lakeroot.cli.catalogs import opened
 from lakeroot.cli.failing import EXIT_FAILED
 from lakeroot.cli.naming import DRY_RUN, YES, agreed
 from lakeroot.cli.output import print_done, print_found, print_rows
+from lakeroot.cli.progress import shown
 from lakeroot.lake.lake import own
 from lakeroot.model.errors import InvalidInputError
 from lakeroot.model.identifiers import show
@@ -66,7 +67,8 @@ def fsck(ctx: click.Context, repair: bool, dry_run: bool, grace: timedelta) -> N
     Leaves with 1 if there are errors that were not repaired. No repair deletes data of a table.
     """
     lake = opened(ctx)
-    findings = lake.check(grace)
+    with shown("Reading the catalog"):
+        findings = lake.check(grace)
     outcomes = {}
     if repair or dry_run:
         done = lake.repair(findings, dry_run=dry_run)
@@ -101,12 +103,14 @@ def gc(
     With --old-versions also versions of tables that no state of the window shows.
     """
     lake = opened(ctx)
-    planned = lake.gc(older_than, dry_run=True, old_versions=old_versions, keep=keep)
+    with shown("Reading the catalog"):
+        planned = lake.gc(older_than, dry_run=True, old_versions=old_versions, keep=keep)
     if not dry_run and planned.garbage:
         agreed(
             f"Delete {len(planned.garbage)} things, {planned.size_bytes} bytes, for good?", yes=yes
         )
-        planned = lake.gc(older_than, old_versions=old_versions, keep=keep)
+        with shown("Deleting"):
+            planned = lake.gc(older_than, old_versions=old_versions, keep=keep)
     rows = [(one.path, one.size_bytes, one.why) for one in planned.garbage]
     print_found(ctx, ["path", "bytes", "why"], rows, "There is no garbage.")
 
@@ -115,7 +119,8 @@ def gc(
 @click.pass_context
 def optimize(ctx: click.Context) -> None:
     """Fold the manifest into one data file and index it, for clients that scan it."""
-    done = opened(ctx).optimize()
+    with shown("Folding the manifest"):
+        done = opened(ctx).optimize()
     print_done(
         ctx,
         f"Version {done.version} of the catalog is in {done.data_files} data files.",

@@ -9,6 +9,7 @@ from lakeroot.cli.catalogs import opened
 from lakeroot.cli.config import chosen
 from lakeroot.cli.naming import DRY_RUN
 from lakeroot.cli.output import print_rows
+from lakeroot.cli.progress import shown
 from lakeroot.lake import open_lake
 from lakeroot.model.identifiers import ROOT, parse_dotted, show
 
@@ -76,7 +77,8 @@ def _run(ctx: click.Context, options: dict[str, Any], *, copy_data: bool) -> Non
         planned = [(str(step.kind), show(step.identifier), step.why) for step in steps]
         print_rows(ctx, ["would", "object", "why"], planned)
         return
-    outcome = syncing.sync(source, destination, **how)
+    with shown("Comparing"):
+        outcome = syncing.sync(source, destination, **how)
     rows = [(str(step.kind), show(step.identifier), "done") for step in outcome.done]
     rows += [(str(step.kind), show(step.identifier), why) for step, why in outcome.failed]
     print_rows(ctx, ["what", "object", "outcome"], rows)

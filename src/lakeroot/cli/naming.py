@@ -7,6 +7,7 @@ import click
 
 from lakeroot.cli.catalogs import NAMESPACE, TABLE, opened
 from lakeroot.cli.output import print_done, print_rows
+from lakeroot.cli.progress import shown
 from lakeroot.lake.lake import Lake, own
 from lakeroot.model.errors import InvalidInputError, TableAlreadyExistsError
 from lakeroot.model.identifiers import parse_dotted
@@ -223,7 +224,8 @@ def copy_table(ctx: click.Context, table: str, new_name: str) -> None:
     here, there = lake[table].identifier, parse_dotted(new_name)
     if here == there:
         raise InvalidInputError(f"{table} cannot be copied onto itself", fix="Give a new name")
-    done = sync.copy_table(lake.namespace, here, there)
+    with shown("Comparing"):
+        done = sync.copy_table(lake.namespace, here, there)
     if not done.is_complete:
         raise TableAlreadyExistsError(
             f"There is a table {new_name} already", done.failed[0][1], "Give a new name"

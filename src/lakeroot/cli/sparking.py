@@ -12,6 +12,7 @@ from lakeroot.cli.catalogs import TABLE, opened_now, table_of
 from lakeroot.cli.config import chosen, options_of
 from lakeroot.cli.naming import DRY_RUN, YES, agreed, pairs
 from lakeroot.cli.output import print_done, print_rows, print_value
+from lakeroot.cli.progress import shown_for
 
 
 @contextmanager
@@ -22,7 +23,8 @@ def spark_session(name: str) -> Iterator[Any]:
     click.echo("Starting Spark …", err=True)
     session = pipeline.session(f"lakeroot {name}", config={"spark.log.level": "ERROR"})
     try:
-        yield session
+        with shown_for(session, f"Spark: {name}"):
+            yield session
     finally:
         session.stop()
 
@@ -50,7 +52,8 @@ def sql(ctx: click.Context, statement: str, rows: int, name: str) -> None:
         pipeline.use_catalog(session, name, root=root, properties=properties)
         frame = pipeline.sql(session, statement)
         found = [tuple(row) for row in frame.limit(rows).collect()]
-        print_rows(ctx, frame.columns, found)
+        columns = frame.columns
+    print_rows(ctx, columns, found)
 
 
 @click.command()

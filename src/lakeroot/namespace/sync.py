@@ -14,6 +14,7 @@ from lance_namespace import LanceNamespace, LanceNamespaceError
 
 from lakeroot.model.errors import LakerootError
 from lakeroot.model.identifiers import Identifier, show
+from lakeroot.model.progress import each
 from lakeroot.namespace.sides import Side, TableFacts
 from lakeroot.namespace.table_copy import copy_files, is_behind
 
@@ -102,7 +103,7 @@ def sync(
     failed: list[tuple[Step, str]] = []
     sides = Side(source), Side(target)
     steps = list(differences(source, target, under=under, into=into, copy_data=copy_data))
-    for step in steps:
+    for step in each(steps, "Carrying over"):
         if step.kind is Kind.CONFLICT:
             failed.append((step, step.why))
             continue

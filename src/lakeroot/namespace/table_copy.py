@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from lakeroot.model.errors import ConcurrentModificationError
+from lakeroot.model.progress import counted
 from lakeroot.namespace.sides import TableFacts
 from lakeroot.objects import ObjectInfo, Objects, Streams
 from lakeroot.tables.versions import VERSIONS, parse_manifest_name
@@ -28,7 +29,8 @@ def copy_files(original: TableFacts, copy: TableFacts) -> int:
     ]
     data = [info for info in missing if not _is_manifest(info.path)]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        copied = sum(pool.map(lambda info: _copy_data(source, target, info), data))
+        copies = pool.map(lambda info: _copy_data(source, target, info), data)
+        copied = sum(counted(copies, "Copying files", len(data)))
     manifests = (info for info in missing if _is_manifest(info.path))
     return copied + sum(_copy_manifest(source, target, info) for info in manifests)
 

@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Final, Protocol
 
 from lakeroot.model.errors import InvalidInputError, InvalidTableStateError
+from lakeroot.model.progress import each
 from lakeroot.objects import Objects, Root
 from lakeroot.storage.lance_dir import checking, placement, versions
 from lakeroot.storage.lance_dir.checking import Finding, Survey
@@ -87,7 +88,7 @@ def collect(
 
 def _orphans(survey: Survey, *, dry_run: bool) -> Iterator[Garbage]:
     dropped = Dropped(survey.objects)
-    for location in survey.unowned:
+    for location in each(survey.unowned, "Looking for garbage"):
         # Looked at again, at the last moment: by now it may be somebody's.
         files = survey.list_files(location)
         if not files or not is_lance_directory(files):

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final, Protocol
 
+from lakeroot.model.progress import each
 from lakeroot.objects import Below, Objects, Root
 from lakeroot.storage.findings import worst_first
 from lakeroot.storage.lance_dir.checking.findings import KINDS, Finding, Severity
@@ -80,7 +81,7 @@ def _examined(survey: Survey) -> Iterator[Finding]:
                 continue
             if not survey.has_owner_now(location):
                 yield one
-    for identifier, location in tables.items():
+    for identifier, location in each(tables.items(), "Checking tables"):
         files = survey.files[location]
         if not files:
             continue
