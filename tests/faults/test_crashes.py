@@ -19,7 +19,8 @@ from lakeroot.model.errors import (
 )
 from lakeroot.model.identifiers import Identifier
 from lakeroot.model.records import Namespace, Table
-from lakeroot.objects import Objects, RemoteObjects, Root
+from lakeroot.objects import Objects, Root
+from lakeroot.objects.remote import RemoteObjects
 from lakeroot.storage.lance_dir import DirectorySettings, LanceDirStore
 from tests.faults.objects import Crash, FailsEarly, Fragile, LosesReplies, When
 

@@ -10,7 +10,8 @@ from obstore.store import MemoryStore
 
 from lakeroot import DirectoryNamespace
 from lakeroot.catalog import Catalog
-from lakeroot.objects import Listing, LocalObjects, ObjectInfo, Objects, RemoteObjects, Root
+from lakeroot.objects import Listing, LocalObjects, ObjectInfo, Objects, Root
+from lakeroot.objects.remote import RemoteObjects
 from lakeroot.storage.lance_dir import DirectorySettings, LanceDirStore
 from lakeroot.storage.lance_dir.manifest_table import Draft
 from lakeroot.storage.lance_dir.rows import NAMESPACE, TABLE_ROW, Row

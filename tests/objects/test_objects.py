@@ -13,8 +13,9 @@ from lakeroot.model.errors import (
     NotFoundError,
     PermissionDeniedError,
 )
-from lakeroot.objects import LocalObjects, Objects, RemoteObjects, open_root, parse_root
-from lakeroot.objects.faults import translated
+from lakeroot.objects import LocalObjects, Objects, open_root, parse_root
+from lakeroot.objects.remote import RemoteObjects
+from lakeroot.objects.remote_faults import translated
 
 ODD_NAMES = ["a b", "größe", "桌子", "x$y", "100%", "q?x#y", "it's", "~"]
 

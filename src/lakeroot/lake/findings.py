@@ -1,7 +1,7 @@
 """What is wrong with a catalog, in the hand."""
 
 from lakeroot.lake.display import html_table
-from lakeroot.storage.lance_dir.checking import Finding, Severity
+from lakeroot.storage.findings import Finding, Severity
 
 
 class Findings(list[Finding]):

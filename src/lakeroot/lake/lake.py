@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 from lakeroot.lake.calls import Calls
 from lakeroot.lake.changes import Diff, diff_of
 from lakeroot.lake.display import html_table
-from lakeroot.lake.findings import Findings
 from lakeroot.lake.moments import read_moment, show_time
 from lakeroot.lake.names import ForeignNames, Names, OwnNames, translated
 from lakeroot.model.errors import TableNotFoundError, UnsupportedOperationError
 from lakeroot.model.identifiers import ROOT, Identifier, parse_dotted, show
 from lakeroot.storage.contract import HistoryEntry
-from lakeroot.storage.lance_dir.checking import GRACE, Finding
-from lakeroot.storage.lance_dir.vacuum import RETENTION
+from lakeroot.storage.spans import GRACE, RETENTION
 
 if TYPE_CHECKING:
     from lance_namespace import LanceNamespace
 
     from lakeroot.catalog.undoing import Trashed
+    from lakeroot.lake.findings import Findings
     from lakeroot.lake.table import LakeTable
+    from lakeroot.storage.findings import Finding
 
 
 class Later:
@@ -190,11 +190,13 @@ class Lake:
 
     # Looking after it
 
-    def check(self, grace: timedelta = GRACE) -> Findings:
+    def check(self, grace: timedelta = GRACE) -> "Findings":
         """Find everything that is wrong with the catalog and its tables; change nothing."""
+        from lakeroot.lake.findings import Findings
+
         return Findings(own(self, "check")(grace))
 
-    def repair(self, findings: Iterable[Finding], *, dry_run: bool = False) -> list[Any]:
+    def repair(self, findings: "Iterable[Finding]", *, dry_run: bool = False) -> list[Any]:
         """Repair the findings that can be repaired without losing anything."""
         return list(own(self, "repair")(findings, dry_run=dry_run))
 

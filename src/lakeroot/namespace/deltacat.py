@@ -21,10 +21,9 @@ from lakeroot.storage.deltacat import DeltaCatStore
 from lakeroot.storage.deltacat.cleaning import garbage_of
 from lakeroot.storage.deltacat.repairing import MENDABLE, mend
 from lakeroot.storage.findings import Finding
-from lakeroot.storage.lance_dir.checking import GRACE
 from lakeroot.storage.lance_dir.collecting import Collected
 from lakeroot.storage.lance_dir.removing import REMOVABLE, remove
-from lakeroot.storage.lance_dir.vacuum import RETENTION
+from lakeroot.storage.spans import GRACE, RETENTION
 
 
 class DeltaCatNamespace(LakerootNamespace):

@@ -21,10 +21,11 @@ from lakeroot.namespace.opening import open_directory
 from lakeroot.namespace.past import PastNamespace
 from lakeroot.namespace.undoing import apply
 from lakeroot.storage.contract import HistoryEntry
-from lakeroot.storage.lance_dir.checking import GRACE, Finding
+from lakeroot.storage.findings import Finding
 from lakeroot.storage.lance_dir.collecting import Collected
 from lakeroot.storage.lance_dir.maintenance import Optimized
-from lakeroot.storage.lance_dir.vacuum import RETENTION, Vacuumed
+from lakeroot.storage.lance_dir.vacuum import Vacuumed
+from lakeroot.storage.spans import GRACE, RETENTION
 
 
 class DirectoryNamespace(LakerootNamespace):

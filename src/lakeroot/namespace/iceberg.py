@@ -28,8 +28,8 @@ from lakeroot.storage.iceberg_rest.config import read_config
 from lakeroot.storage.iceberg_rest.entries import Entry
 from lakeroot.storage.iceberg_rest.observing import schema_mark
 from lakeroot.storage.iceberg_rest.store import IcebergRestStore
-from lakeroot.storage.lance_dir.checking import GRACE
 from lakeroot.storage.lance_dir.removing import REMOVABLE
+from lakeroot.storage.spans import GRACE
 from lakeroot.tables.handle import TableHandle
 from lakeroot.tables.versions import VERSIONS
 

@@ -3,7 +3,6 @@
 from lakeroot.objects.below import Below
 from lakeroot.objects.contract import Listing, ObjectInfo, Objects, Streams
 from lakeroot.objects.local import LocalObjects
-from lakeroot.objects.remote import RemoteObjects
 from lakeroot.objects.roots import Root, open_root, parse_root
 
 __all__ = [
@@ -12,7 +11,6 @@ __all__ = [
     "LocalObjects",
     "ObjectInfo",
     "Objects",
-    "RemoteObjects",
     "Root",
     "Streams",
     "open_root",

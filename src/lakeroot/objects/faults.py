@@ -1,56 +1,31 @@
-"""The border where a storage's own exceptions become the catalog's errors."""
+"""The border where the exceptions of a disk become the catalog's errors."""
 
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-from obstore import exceptions as store_errors
 
 from lakeroot.model.errors import (
     InternalError,
     InvalidInputError,
     LakerootError,
     PermissionDeniedError,
-    ServiceUnavailableError,
-    UnauthenticatedError,
-    UnsupportedOperationError,
 )
 
 
 @contextmanager
 def translated(doing: str) -> Iterator[None]:
-    """Turn what a disk or a bucket raises while ``doing`` into an error with a code and advice."""
+    """Turn what a disk raises while ``doing`` into an error with a code and advice."""
     try:
         yield
-    except (OSError, store_errors.BaseError) as error:
+    except OSError as error:
         raise translation(error, doing) from error
 
 
-def translation(error: Exception, doing: str) -> LakerootError:
-    """Find the catalog's word for a storage error."""
-    what = f"The storage failed while {doing}"
-    match error:
-        case store_errors.UnauthenticatedError():
-            return UnauthenticatedError(
-                what, "it does not accept these credentials", "Check the `storage.*` properties"
-            )
-        case PermissionError() | store_errors.PermissionDeniedError():
-            return PermissionDeniedError(
-                what, "this process may not do that there", "Check the permissions of the root"
-            )
-        case store_errors.NotSupportedError():
-            return UnsupportedOperationError(what, "this storage has no such operation")
-        case store_errors.InvalidPathError() | store_errors.UnknownConfigurationKeyError():
-            return InvalidInputError(what, _first_line(error))
-        case OSError():
-            return _disk_fault(error, what)
-        case _:
-            return ServiceUnavailableError(
-                what, _first_line(error), "Check that the storage can be reached, then try again"
-            )
-
-
-def _disk_fault(error: OSError, what: str) -> LakerootError:
+def translation(error: OSError, doing: str) -> LakerootError:
+    """Find the catalog's word for an error of a disk."""
+    what = what_failed(doing)
+    if isinstance(error, PermissionError):
+        return may_not(what)
     reason = error.strerror or type(error).__name__
     if error.errno == errno.EROFS:
         return PermissionDeniedError(what, "it is read-only", "Use a root that can be written")
@@ -61,6 +36,13 @@ def _disk_fault(error: OSError, what: str) -> LakerootError:
     return InternalError(what, reason)
 
 
-def _first_line(error: Exception) -> str:
-    # The rest of such a message is the Rust debug form of the error, with configuration in it.
-    return str(error).partition("\n")[0]
+def what_failed(doing: str) -> str:
+    """Say what did not work."""
+    return f"The storage failed while {doing}"
+
+
+def may_not(what: str) -> PermissionDeniedError:
+    """Say that something is not permitted, in a bucket as on a disk."""
+    return PermissionDeniedError(
+        what, "this process may not do that there", "Check the permissions of the root"
+    )

@@ -1,20 +1,42 @@
 """Objects in a bucket (S3, Google Cloud Storage, Azure) or in this process's memory, by obstore."""
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import obstore
 from obstore import exceptions as store_errors
+from obstore.store import from_url
 
 from lakeroot.model.errors import InvalidInputError, NotFoundError
 from lakeroot.objects.contract import Listing, ObjectInfo
-from lakeroot.objects.faults import translated
+from lakeroot.objects.remote_faults import translated
 
 _DELETES_AT_ONCE: Final = 1000
 _PART: Final = 8 << 20
 _PARTS_AT_ONCE: Final = 4
 _MOST_PARTS: Final = 9_000  # buckets allow 10,000
+
+# Lance takes these among its storage options; obstore takes them apart from the store's own.
+_CLIENT_OPTIONS: Final = frozenset(
+    {
+        "allow_http",
+        "allow_invalid_certificates",
+        "connect_timeout",
+        "http1_only",
+        "http2_only",
+        "pool_idle_timeout",
+        "pool_max_idle_per_host",
+        "proxy_ca_certificate",
+        "proxy_excludes",
+        "proxy_url",
+        "timeout",
+        "user_agent",
+    }
+)
+_SWITCHES: Final = frozenset(
+    {"allow_http", "allow_invalid_certificates", "http1_only", "http2_only"}
+)
 
 
 class RemoteObjects:
@@ -160,3 +182,21 @@ def _directory(prefix: str) -> str | None:
 def _info(meta: Any) -> ObjectInfo:
     modified_ms = int(meta["last_modified"].timestamp() * 1000)
     return ObjectInfo(meta["path"], meta["size"], modified_ms, meta["e_tag"])
+
+
+def open_bucket(uri: str, storage_options: Mapping[str, str]) -> RemoteObjects:
+    """Open a bucket, or a prefix of one, with the options that Lance takes for it."""
+    client: dict[str, Any] = {}
+    config: dict[str, Any] = {}
+    for key, value in storage_options.items():
+        plain = key.lower()
+        if plain in _SWITCHES:
+            client[plain] = value.lower() in ("true", "1", "yes")
+        elif plain in _CLIENT_OPTIONS:
+            client[plain] = value
+        else:
+            config[plain] = value
+    with translated(f"opening {uri}"):
+        # Its overloads ask for the keys of each cloud; ours come from the user.
+        opener: Any = from_url
+        return RemoteObjects(opener(uri, config=config, client_options=client))

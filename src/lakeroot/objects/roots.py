@@ -6,39 +6,15 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote, urlsplit
-
-from obstore.store import from_url
 
 from lakeroot.model.errors import InvalidInputError
 from lakeroot.objects.contract import Streams
-from lakeroot.objects.faults import translated
 from lakeroot.objects.local import LocalObjects
-from lakeroot.objects.remote import RemoteObjects
 
 BUCKETS: Final = frozenset({"s3", "s3a", "gs", "az", "abfs", "abfss"})
 
-# Lance takes these among its storage options; obstore takes them apart from the store's own.
-_CLIENT_OPTIONS: Final = frozenset(
-    {
-        "allow_http",
-        "allow_invalid_certificates",
-        "connect_timeout",
-        "http1_only",
-        "http2_only",
-        "pool_idle_timeout",
-        "pool_max_idle_per_host",
-        "proxy_ca_certificate",
-        "proxy_excludes",
-        "proxy_url",
-        "timeout",
-        "user_agent",
-    }
-)
-_SWITCHES: Final = frozenset(
-    {"allow_http", "allow_invalid_certificates", "http1_only", "http2_only"}
-)
 _MEMORY: Final[dict[str, str]] = {}
 
 
@@ -114,21 +90,10 @@ def open_root(root: Root, *, fsync: bool = False) -> Streams:
     """Open the objects below a root; nothing is read or written yet."""
     if root.is_local:
         return LocalObjects(root.uri, fsync=fsync)
-    client: dict[str, Any] = {}
-    config: dict[str, Any] = {}
-    for key, value in root.storage_options.items():
-        plain = key.lower()
-        if plain in _SWITCHES:
-            client[plain] = value.lower() in ("true", "1", "yes")
-        elif plain in _CLIENT_OPTIONS:
-            client[plain] = value
-        else:
-            config[plain] = value
-    with translated(f"opening {root.uri}"):
-        opener: Any = (
-            from_url  # its overloads ask for the keys of each cloud; ours come from the user
-        )
-        return RemoteObjects(opener(root.uri, config=config, client_options=client))
+    # Only buckets need it, and loading it takes longer than many a command on a directory.
+    from lakeroot.objects.remote import open_bucket
+
+    return open_bucket(root.uri, root.storage_options)
 
 
 def _memory_directory(root: str) -> str:

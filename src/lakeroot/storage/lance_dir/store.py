@@ -5,7 +5,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lakeroot.model.commits import (
     Change,
@@ -35,17 +35,13 @@ from lakeroot.model.rules import apply
 from lakeroot.objects import Below, Objects, Root, open_root
 from lakeroot.storage.aged_versions import versions_put_before
 from lakeroot.storage.contract import HistoryEntry
-from lakeroot.storage.lance_dir import adding, flat_commits, history, maintenance, placement
-from lakeroot.storage.lance_dir.checking import GRACE, Finding, check
-from lakeroot.storage.lance_dir.collecting import Collected, collect
+from lakeroot.storage.lance_dir import adding, flat_commits, history, placement
 from lakeroot.storage.lance_dir.commits import VERSION_MANAGEMENT, Committer, Pending
 from lakeroot.storage.lance_dir.directory import Directory
 from lakeroot.storage.lance_dir.healing import Healer
-from lakeroot.storage.lance_dir.maintenance import Optimized
 from lakeroot.storage.lance_dir.manifest_table import Draft, ManifestTable
 from lakeroot.storage.lance_dir.markers import Markers
 from lakeroot.storage.lance_dir.settings import DirectorySettings
-from lakeroot.storage.lance_dir.vacuum import RETENTION, Vacuumed, vacuum
 from lakeroot.storage.lance_dir.version_rows import (
     KeptVersions,
     Rows,
@@ -56,7 +52,14 @@ from lakeroot.storage.lance_dir.versions import TABLE
 from lakeroot.storage.lance_dir.view import DirectoryView
 from lakeroot.storage.lance_dir.whole_table import WholeTable
 from lakeroot.storage.overlay import Overlay
+from lakeroot.storage.spans import GRACE, RETENTION
 from lakeroot.tables.versions import object_key
+
+if TYPE_CHECKING:  # Loaded by those who look after a catalog; most only look at it.
+    from lakeroot.storage.findings import Finding
+    from lakeroot.storage.lance_dir.collecting import Collected
+    from lakeroot.storage.lance_dir.maintenance import Optimized
+    from lakeroot.storage.lance_dir.vacuum import Vacuumed
 
 _TOUCHES_VERSIONS: Final = (
     CreateTableVersions,
@@ -244,23 +247,29 @@ class LanceDirStore:
         past._require_manifest().move_to(found)  # noqa: SLF001 (a store of the same family)
         return past
 
-    def optimize(self, author: str = "") -> Optimized:
+    def optimize(self, author: str = "") -> "Optimized":
         """Fold the manifest into one data file and index it, for readers that scan it."""
         self._refuse_to_change_the_past()
+        from lakeroot.storage.lance_dir import maintenance
+
         return maintenance.optimize(self._require_manifest(), self._committer, author)
 
     def vacuum(
         self, older_than: timedelta = RETENTION, *, dry_run: bool = False, author: str = ""
-    ) -> Vacuumed:
+    ) -> "Vacuumed":
         """Delete the files of the manifest that no version within a window of time needs."""
         self._refuse_to_change_the_past()
+        from lakeroot.storage.lance_dir.vacuum import vacuum
+
         table = self._require_manifest()
         return vacuum(
             self.objects, table, self._committer, older_than, dry_run=dry_run, author=author
         )
 
-    def check(self, grace: timedelta = GRACE) -> list[Finding]:
+    def check(self, grace: timedelta = GRACE) -> "list[Finding]":
         """Find everything that is wrong with the catalog and its tables; change nothing."""
+        from lakeroot.storage.lance_dir.checking import check
+
         return check(self, grace)
 
     def remove_repeated_rows(self, identifiers: Iterable[Identifier], author: str = "") -> bool:
@@ -286,9 +295,11 @@ class LanceDirStore:
 
     def gc(
         self, older_than: timedelta = RETENTION, *, dry_run: bool = False, author: str = ""
-    ) -> Collected:
+    ) -> "Collected":
         """Delete what nothing in the catalog can reach any more, old enough to be nobody's."""
         self._refuse_to_change_the_past()
+        from lakeroot.storage.lance_dir.collecting import collect
+
         return collect(self, older_than, dry_run=dry_run, author=author)
 
     def close(self) -> None:
@@ -307,10 +318,14 @@ class LanceDirStore:
         """Index the manifest again after it was compacted, or whenever that was asked for."""
         table = self._require_manifest()
         was_compacted = table.take_was_compacted()
+        if not was_compacted and not self.settings.inline_optimization_enabled:
+            return
+        from lakeroot.storage.lance_dir import maintenance
+
         try:
             if self.settings.inline_optimization_enabled:
                 maintenance.optimize(table, self._committer)
-            elif was_compacted:
+            else:
                 maintenance.build_indexes(table, maintenance.missing_indexes(table.head))
         except LakerootError as error:
             _LOG.warning("The commit is made, but the manifest was not optimized: %s", error)

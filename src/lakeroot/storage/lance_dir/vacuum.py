@@ -25,8 +25,8 @@ from lakeroot.storage.lance_dir.history import HISTORY_START
 from lakeroot.storage.lance_dir.manifest_table import Draft, ManifestTable
 from lakeroot.storage.lance_dir.protobuf import MalformedError
 from lakeroot.storage.lance_dir.version_file import VersionFile, decode, files_named_in
+from lakeroot.storage.spans import RETENTION
 
-RETENTION: Final = timedelta(days=7)
 STAGING_MS: Final = 60 * 60 * 1000
 """A file that no version names may belong to a commit that is being made: give it this long."""
 

@@ -6,7 +6,7 @@ damage by its age, and by a second look at whatever seems to be missing.
 
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Final, Protocol
+from typing import Protocol
 
 from lakeroot.model.progress import each
 from lakeroot.objects import Below, Objects, Root
@@ -24,11 +24,9 @@ from lakeroot.storage.lance_dir.checking.tables import examine_table
 from lakeroot.storage.lance_dir.checking.versions import examine_version_rows, examine_versions
 from lakeroot.storage.lance_dir.dropped import Dropped
 from lakeroot.storage.lance_dir.settings import DirectorySettings
+from lakeroot.storage.spans import GRACE
 
 __all__ = ["GRACE", "KINDS", "Finding", "Severity", "Survey", "check", "leftovers"]
-
-GRACE: Final = timedelta(days=1)
-"""How old something must be before it is taken for a dead writer's."""
 
 
 class Checkable(Protocol):
