@@ -7,7 +7,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export UV_COMPILE_BYTECODE := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check tests fix bench interop interop-daft console-shots trust
+.PHONY: help setup demo test check tests fix bench interop interop-daft console-shots trust mutate
 
 help: ## Show these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,14 @@ tests: setup
 
 trust: setup ## Try the promises of docs/trust.md at length (hours), and print the figures
 	$(RUN) python -m tests.histories
+	$(RUN) python -m tests.faults.matrix --everything
+	LAKEROOT_GC_SEEDS=$(or $(SEEDS),200) $(RUN) pytest -q tests/fsck/test_old_versions.py
+	LAKEROOT_SOAK_SECONDS=$(or $(SOAK),3600) $(RUN) pytest -q -s tests/server/test_soak.py tests/faults/test_soak.py
+	LAKEROOT_TESTS=thorough $(RUN) pytest -n 2 --dist loadgroup
+	$(MAKE) mutate
+
+mutate: setup ## Make mistakes in the core modules and see whether the tests notice (MUTANTS=300 SEED=1)
+	nice -n 10 $(RUN) python -m tests.mutation --sample $(or $(MUTANTS),300) --seed $(or $(SEED),1)
 
 fix: setup ## Format, and mend what the linter can mend
 	$(RUN) ruff check --fix . && $(RUN) ruff format .

@@ -6,7 +6,7 @@ PROJECT = Path(__file__).parents[2]
 SOURCE = PROJECT / "src"
 
 CORE = {
-    "model": ("commits", "identifiers", "rules"),
+    "model": ("identifiers", "rules"),
     "catalog": ("batches", "catalog", "paging", "turns", "version_commits", "versions"),
     "storage.lance_dir": (
         "commits",
