@@ -38,7 +38,7 @@ trust: setup ## Try the promises of docs/trust.md at length (hours), and print t
 	$(RUN) python -m tests.histories
 	$(RUN) python -m tests.faults.matrix --everything
 	LAKEROOT_GC_SEEDS=$(or $(SEEDS),200) $(RUN) pytest -q tests/fsck/test_old_versions.py
-	LAKEROOT_SOAK_SECONDS=$(or $(SOAK),3600) $(RUN) pytest -q -s tests/server/test_soak.py tests/faults/test_soak.py
+	LAKEROOT_SOAK_SECONDS=$(or $(SOAK),3600) $(RUN) pytest -q -s --timeout 0 tests/server/test_soak.py tests/faults/test_soak.py
 	LAKEROOT_TESTS=thorough $(RUN) pytest -n 2 --dist loadgroup
 	$(MAKE) mutate
 
