@@ -26,6 +26,8 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=3)
     given = parser.parse_args()
     chosen = given.catalogs or list(KINDS)
+    _tell("| catalog | clients | calls | no answer | given up | seconds | unexplained |")
+    _tell("|---|---|---|---|---|---|---|")
     failed = False
     for catalog in chosen:
         runs: list[tuple[str, Run, int]] = [("6 threads", by_threads, given.calls)]
@@ -50,11 +52,20 @@ def _run(catalog: str, clients: str, run: Run, calls: int, seeds: int) -> bool:
         whole.unknown += found.unknown
         whole.given_up += found.given_up
         whole.seconds += found.seconds
-        for _text in [*found.strange, *found.wrong]:
-            pass
+        for text in [*found.strange, *found.wrong]:
+            sys.stderr.write(f"seed {seed}: {text}\n")
         whole.strange += found.strange
         whole.wrong += found.wrong
+    _tell(
+        f"| {catalog} | {clients} | {whole.calls:,} | {whole.unknown} | {whole.given_up} "
+        f"| {whole.seconds:.0f} | {len(whole.wrong) + len(whole.strange)} |"
+    )
     return bool(whole.wrong or whole.strange)
+
+
+def _tell(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
