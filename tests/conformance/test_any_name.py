@@ -12,7 +12,7 @@ from typing import Any
 
 import lance_namespace as spec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from lance_namespace import LanceNamespaceError
 
@@ -88,6 +88,7 @@ LIMITED = settings(
 
 
 @LIMITED
+@example(name="\ud800")
 @given(name=NAMES)
 def test_any_name_works_or_is_refused_and_leads_nowhere_else(
     catalog: tuple[str, Path, LakerootNamespace], name: str

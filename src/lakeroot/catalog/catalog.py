@@ -332,6 +332,10 @@ class Catalog:
             require_namespace(Overlay(view), parent)
 
     def _own(self, location: str) -> str:
+        if any("\ud800" <= letter <= "\udfff" for letter in location):
+            raise InvalidInputError(
+                f"{location!r} is not a location", "it holds half of a surrogate pair"
+            )
         return self.store.location_of(location)
 
 

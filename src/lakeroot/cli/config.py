@@ -41,7 +41,9 @@ def profiles() -> dict[str, dict[str, str]]:
     if not path.exists():
         return {}
     try:
-        content = tomllib.loads(path.read_text())
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(f"{path} is not UTF-8", str(error)) from error
     except tomllib.TOMLDecodeError as error:
         raise InvalidInputError(f"{path} is not valid TOML", str(error)) from error
     found = content.get("profiles", {})
