@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 import threading
+from inspect import signature
 from typing import Any, Final
 
 import uvicorn
@@ -48,6 +49,7 @@ def _can_fork() -> bool:
     """Tell whether a copy of this process can work: no threads, and nothing that had any."""
     return (
         sys.platform == "linux"
+        and list(signature(Process).parameters) == ["config", "sockets"]  # the uvicorn we know
         and threading.active_count() == 1
         and not any(name in sys.modules for name in _WITH_THREADS)
     )
