@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeroot.cli import config
+from lakeroot.lake.profiles import profiles
 from lakeroot.model.errors import LakerootError
 
 TEXT = b'[profiles.dev]\nroot = "./lake"\nretries = 3\n[profiles.dev.storage]\nregion = "eu"\n'
@@ -21,7 +21,7 @@ def test_one_byte_of_the_profiles_makes_no_more_than_an_error_that_names_the_fil
         for other in OTHERS:
             file.write_bytes(TEXT[:place] + bytes([other]) + TEXT[place + 1 :])
             try:
-                config.profiles()
+                profiles()
             except LakerootError as error:
                 told.append(str(error))
     assert len(told) > len(TEXT)

@@ -1,17 +1,13 @@
-"""Which catalog a command means: options, environment, profiles in a file.
-
-This is the one module that reads the environment.
-"""
+"""Which catalog a command means: options, environment, profiles in a file."""
 
 import os
-import tomllib
-from pathlib import Path
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from lakeroot.cli.output import print_rows, print_value
+from lakeroot.lake.profiles import config_path, profile, profiles
 from lakeroot.model.errors import InvalidInputError
 
 
@@ -26,46 +22,6 @@ def wants_colour() -> bool | None:
     return False if os.environ.get("NO_COLOR") else None
 
 
-def config_path() -> Path:
-    """Give the place of the configuration file."""
-    given = os.environ.get("LAKEROOT_CONFIG")
-    if given:
-        return Path(given)
-    home = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
-    return Path(home) / "lakeroot" / "config.toml"
-
-
-def profiles() -> dict[str, dict[str, str]]:
-    """Read the profiles: a table of properties for each name."""
-    path = config_path()
-    if not path.exists():
-        return {}
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except UnicodeDecodeError as error:
-        raise InvalidInputError(f"{path} is not UTF-8", str(error)) from error
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidInputError(f"{path} is not valid TOML", str(error)) from error
-    found = content.get("profiles", {})
-    if not isinstance(found, dict) or not all(isinstance(one, dict) for one in found.values()):
-        raise InvalidInputError(
-            f"{path} has no profiles", fix='Write [profiles.dev] and below it root = "./lake"'
-        )
-    return {name: _strings(one) for name, one in found.items()}
-
-
-def _strings(profile: dict[str, Any], prefix: str = "") -> dict[str, str]:
-    flat: dict[str, str] = {}
-    for key, value in profile.items():
-        if isinstance(value, dict):
-            flat |= _strings(value, f"{prefix}{key}.")
-        elif isinstance(value, bool):
-            flat[prefix + key] = str(value).lower()
-        else:
-            flat[prefix + key] = str(value)
-    return flat
-
-
 def chosen(options: dict[str, Any], *, ambient: bool = True) -> tuple[str, dict[str, str]]:
     """Work out the address of the catalog and its properties.
 
@@ -74,11 +30,7 @@ def chosen(options: dict[str, Any], *, ambient: bool = True) -> tuple[str, dict[
     properties: dict[str, str] = {}
     name = options.get("profile") or (os.environ.get("LAKEROOT_PROFILE") if ambient else None)
     if name:
-        found = profiles()
-        if name not in found:
-            known = ", ".join(sorted(found)) or "none"
-            raise InvalidInputError(f"There is no profile {name!r}", f"there is {known}")
-        properties |= found[name]
+        properties |= profile(name)
     for given in options.get("properties") or ():
         key, equals, value = given.partition("=")
         if not equals or not key:

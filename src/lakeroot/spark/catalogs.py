@@ -5,6 +5,7 @@ string properties. Every process builds its own, once.
 """
 
 import functools
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 import lance_namespace
 from lance_namespace import DescribeTableRequest, LanceNamespace
 
+from lakeroot.lake.opening import implementation
+from lakeroot.lake.profiles import profile
 from lakeroot.model.errors import (
     InvalidInputError,
     InvalidTableStateError,
@@ -21,6 +24,9 @@ from lakeroot.model.identifiers import Identifier, show
 from lakeroot.spark.failures import translated
 
 DIRECTORY = "lakeroot.DirectoryNamespace"
+# The storage option in which a catalog says when the keys beside it expire.
+EXPIRES = "expires_at_millis"
+_RENEWED_BEFORE_S = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,12 @@ class Catalog:
     def at(cls, root: str, properties: Mapping[str, str] | None = None) -> "Catalog":
         """Describe the directory catalog at a root."""
         return cls.of(DIRECTORY, {"root": root, **(properties or {})})
+
+    @classmethod
+    def named(cls, profile_name: str, properties: Mapping[str, str] | None = None) -> "Catalog":
+        """Describe the catalog of a profile; its file is read where this runs: on the driver."""
+        found = {**profile(profile_name), **(properties or {})}
+        return cls.of(*implementation(found.pop("root", "."), found))
 
     def connect(self) -> LanceNamespace:
         """Return this process's client of the catalog."""
@@ -81,6 +93,11 @@ class Located:
     managed: bool = False
     only_declared: bool = False
 
+    @property
+    def store_options(self) -> dict[str, str]:
+        """Give what opens the files themselves; when the keys expire is for Lance and for us."""
+        return {key: value for key, value in (self.storage_options or {}).items() if key != EXPIRES}
+
 
 def locate(ref: TableRef) -> Located:
     """Look a table up in its catalog."""
@@ -111,6 +128,19 @@ def located_from(ref: TableRef, answer: Any) -> Located:
         bool(answer.managed_versioning),
         bool(getattr(answer, "is_only_declared", False)),
     )
+
+
+def expires(table: Located) -> bool:
+    """Tell whether a table was lent keys that expire, and can be lent new ones."""
+    return table.ref.catalog is not None and EXPIRES in (table.storage_options or {})
+
+
+def renewed(table: Located) -> Located:
+    """Look a table up again if its keys expire soon: a job may outlive those it began with."""
+    if not expires(table):
+        return table
+    left = int((table.storage_options or {})[EXPIRES]) / 1000 - time.time()
+    return table if left > _RENEWED_BEFORE_S else locate(table.ref)
 
 
 def exists(ref: TableRef) -> Located | None:

@@ -18,7 +18,7 @@ from lance_namespace import (
 
 from lakeroot.model.errors import ConcurrentModificationError
 from lakeroot.objects import Objects, open_root, parse_root
-from lakeroot.spark.catalogs import Located
+from lakeroot.spark.catalogs import Located, renewed
 from lakeroot.spark.failures import explained
 from lakeroot.tables.versions import (
     NamingScheme,
@@ -36,7 +36,7 @@ HISTORY_SEARCHED = 1000
 
 def files_of(table: Located) -> Objects:
     """Open the files of a table."""
-    return open_root(parse_root(table.location, table.storage_options))
+    return open_root(parse_root(table.location, renewed(table).store_options))
 
 
 def commit(
@@ -55,7 +55,13 @@ def commit(
     A lost race is a ConcurrentModificationError, and nothing has changed then.
     """
     transaction = _transaction(operation, read_version, properties)
-    arguments: dict[str, Any] = {"storage_options": table.storage_options}
+    fresh = renewed(table)
+    if fresh is not table and isinstance(base, lance.LanceDataset) and branch is None:
+        # The tasks took longer than the keys lasted with which the base was opened.
+        base = lance.dataset(
+            fresh.location, version=base.version, storage_options=fresh.storage_options
+        )
+    arguments: dict[str, Any] = {"storage_options": fresh.storage_options}
     if read_version == 0:
         # A first version must be the first: with retries, Lance would replace another writer's.
         arguments["max_retries"] = 0

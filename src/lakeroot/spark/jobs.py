@@ -132,12 +132,12 @@ def _table(catalog: Catalog, job: Job) -> Located:
 
 
 def _note(table: Located, job: Job, status: Status, facts: dict[str, str]) -> None:
-    note_job(files_beside(table.location, table.storage_options), job.job, status, facts)
+    note_job(files_beside(table.location, table.store_options), job.job, status, facts)
 
 
 def _note_end(table: Located, job: Job, why: str) -> None:
     """Note that a job failed whose process did not live to say it."""
-    found = find_job_note(files_beside(table.location, table.storage_options), job.job)
+    found = find_job_note(files_beside(table.location, table.store_options), job.job)
     if found is None or not found.is_over:
         _note(table, job, Status.FAILED, {"error": why})
 

@@ -1,6 +1,7 @@
 """Open the version of a table that a read asks for."""
 
 import datetime as dt
+from dataclasses import dataclass
 from typing import Any
 
 import lance
@@ -12,7 +13,7 @@ from lakeroot.model.errors import (
     TableTagNotFoundError,
     TableVersionNotFoundError,
 )
-from lakeroot.spark.catalogs import Located, locate
+from lakeroot.spark.catalogs import Located, TableRef, expires, locate
 from lakeroot.spark.failures import explained, nearest
 from lakeroot.spark.options import ReadOptions
 
@@ -20,7 +21,8 @@ from lakeroot.spark.options import ReadOptions
 def open_table(table: Located, version: Any = None) -> lance.LanceDataset:
     """Open a table at its newest version, or at the version, tag or branch given."""
     try:
-        if table.managed and table.ref.catalog is not None:
+        # Given the catalog itself, Lance renews keys that expire by asking it again.
+        if table.ref.catalog is not None and (table.managed or expires(table)):
             dataset = lance.dataset(
                 namespace_client=table.ref.catalog.connect(), table_id=list(table.ref.identifier)
             )
@@ -36,6 +38,31 @@ def open_table(table: Located, version: Any = None) -> lance.LanceDataset:
             ) from None
         raise explained(f"Table {table.ref} cannot be opened", error) from error
     return dataset if version is None else dataset.checkout_version(version)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A table opened at the version to read, and what travels to the tasks to open it there.
+
+    A pickled dataset forgets its branch, so of a branch the main dataset travels.
+    """
+
+    table: Located
+    dataset: lance.LanceDataset
+    main: lance.LanceDataset
+
+    @property
+    def cut(self) -> list[str]:
+        """Name the columns that lose digits on the way to Spark: it compares what Lance cannot."""
+        return [field.name for field in self.dataset.schema if "[ns" in str(field.type)]
+
+
+def opened_for(ref: TableRef, options: ReadOptions) -> Opened:
+    """Look a table up, and open the version that the options name."""
+    table = locate(ref)
+    dataset = open_for(table, options)
+    branched = options.branch not in (None, "main")
+    return Opened(table, dataset, open_table(table) if branched else dataset)
 
 
 def open_for(table: Located, options: ReadOptions) -> lance.LanceDataset:

@@ -114,7 +114,7 @@ class WriteOptions:
 
 Options = TypeVar("Options", ReadOptions, WriteOptions)
 
-_TABLE_OPTIONS = ("path", "table", "root", "impl", "location")
+_TABLE_OPTIONS = ("path", "table", "root", "impl", "location", "profile")
 _PREFIXES = ("property.", "storage.")
 # Spark hands these to every source; they are not meant for us.
 _SPARK_OWN = frozenset({"checkpointlocation", "queryname", "checkpointLocation", "queryName"})
@@ -158,7 +158,7 @@ def table_of(given: Mapping[str, Any]) -> TableRef:
     lower = {key.lower(): value for key, value in given.items() if value is not None}
     storage = {k.removeprefix("storage."): v for k, v in lower.items() if k.startswith("storage.")}
     extra = {k.removeprefix("property."): v for k, v in lower.items() if k.startswith("property.")}
-    ways = [way for way in ("root", "impl", "location") if way in lower]
+    ways = [way for way in ("root", "impl", "location", "profile") if way in lower]
     if len(ways) > 1:
         raise InvalidInputError(
             f"The options {ways[0]!r} and {ways[1]!r} exclude each other", fix="Give one of them"
@@ -174,10 +174,12 @@ def table_of(given: Mapping[str, Any]) -> TableRef:
     if not ways:
         raise InvalidInputError(
             f"No catalog was given for table {name}",
-            fix="Set the option `root` (a directory), `impl` with `property.*`, or `location`",
+            fix="Set `root` (a directory), `profile`, `impl` with `property.*`, or `location`",
         )
     if ways == ["root"]:
         catalog = Catalog.at(str(lower["root"]), extra)
+    elif ways == ["profile"]:
+        catalog = Catalog.named(str(lower["profile"]), extra)
     else:
         catalog = Catalog.of(str(lower["impl"]), extra)
     return TableRef(catalog, parse_name(str(name)), None, options)

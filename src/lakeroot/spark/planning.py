@@ -15,15 +15,18 @@ from lakeroot.model.errors import (
     InvalidInputError,
     TableColumnNotFoundError,
 )
-from lakeroot.spark.catalogs import TableRef, locate
+from lakeroot.spark.catalogs import Located, TableRef
 from lakeroot.spark.failures import nearest
-from lakeroot.spark.opening import open_for, open_table
+from lakeroot.spark.opening import Opened, opened_for
 from lakeroot.spark.options import ReadOptions
 from lakeroot.spark.types import exchange_schema, spark_schema
 
 # A Python task costs about 50 ms however little it reads, so small fragments share tasks.
 BYTES_PER_TASK = 64 << 20
 _SMALL_TABLE = 8 << 20
+# So little, and found by an index, is read by the driver itself rather than by a job.
+_FEW_ROWS = 1000
+_FEW_BYTES = 1 << 20
 _NARROW_BATCH = 32 * 1024
 _BATCH_BYTES = 4 << 20
 
@@ -49,6 +52,7 @@ class Scan:
     key: tuple[str, str | None, int]
     arguments: dict[str, Any] = field(repr=False)
     schema: pa.Schema = field(repr=False)
+    table: Located | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,7 @@ class ReadPlan:
     tasks: tuple[ReadTask, ...]
     rows: int
     bytes: int
+    few: bool = False
 
     def describe(self) -> str:
         """Say what will be read, for a person."""
@@ -81,24 +86,30 @@ def plan_read(
     parallelism: int | None = None,
     pruned: st.StructType | None = None,
     conditions: Sequence[str] = (),
+    opened: Opened | None = None,
 ) -> ReadPlan:
     """Plan a read; `pruned` is the schema Spark still wants, `conditions` the filters it gives."""
-    table = locate(ref)
-    dataset = open_for(table, options)
+    opened = opened or opened_for(ref, options)
+    dataset = opened.dataset
     schema = read_schema(dataset, ref, options)
     if pruned is not None:
         schema = _narrowed(schema, pruned, ref)
     arguments = scan_arguments(dataset, ref, options, schema, conditions)
     branch = named_branch(options)
     scan = Scan(
-        pickle.dumps(dataset if branch is None else open_table(table)),
+        pickle.dumps(opened.main),
         (dataset.uri, branch, dataset.version),
         arguments,
         exchange_schema(schema),
+        opened.table,
     )
+    rows = dataset.count_rows()
     size = projected_bytes(dataset, schema)
-    tasks = _tasks(dataset, options, arguments, size, parallelism)
-    return ReadPlan(ref, dataset.version, schema, scan, tasks, dataset.count_rows(), size)
+    expected = _expected_rows(dataset, options, arguments, rows)
+    left = size if expected is None else size * min(expected, rows) // max(rows, 1)
+    tasks = _tasks(dataset, options, arguments, left, parallelism)
+    few = expected is not None and expected <= _FEW_ROWS and left <= _FEW_BYTES
+    return ReadPlan(ref, dataset.version, schema, scan, tasks, rows, left, few)
 
 
 def named_branch(options: ReadOptions) -> str | None:
@@ -263,8 +274,6 @@ def _tasks(
     fragments = dataset.get_fragments()
     if options.is_search or options.limit is not None or not fragments:
         return (ReadTask(None),)
-    if "filter" in arguments and options.partitions is None:
-        size = min(size, _indexed_bytes(dataset, arguments, size))
     wanted = options.partitions or max(
         math.ceil(size / BYTES_PER_TASK), (parallelism or 1) if size > _SMALL_TABLE else 1
     )
@@ -273,13 +282,22 @@ def _tasks(
     return pack({f.fragment_id: _fragment_bytes(f) for f in fragments}, wanted)
 
 
-def _indexed_bytes(dataset: lance.LanceDataset, arguments: dict[str, Any], size: int) -> int:
-    """Estimate what a filter leaves, when an index answers it; else everything must be read."""
+def _expected_rows(
+    dataset: lance.LanceDataset, options: ReadOptions, arguments: dict[str, Any], rows: int
+) -> int | None:
+    """Tell how many rows will come, where an index or a limit says so; else all must be read."""
+    if options.partitions is not None:
+        return None
+    if not options.is_search and "filter" not in arguments:
+        return options.limit
     plan = dataset.scanner(**arguments).explain_plan()
+    if options.is_search:
+        found = options.limit or options.k
+        return found if "ANN" in plan or "MatchQuery" in plan or rows <= _FEW_ROWS else None
     if "ScalarIndexQuery" not in plan or "refine_filter=--" not in plan:
-        return size
-    rows = max(dataset.count_rows(), 1)
-    return int(size * dataset.count_rows(arguments["filter"]) / rows)
+        return None
+    found = int(dataset.count_rows(arguments["filter"]))
+    return found if options.limit is None else min(found, options.limit)
 
 
 def pack(sizes: dict[int, int], groups: int) -> tuple[ReadTask, ...]:

@@ -6,8 +6,9 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from lakeroot.spark.opening import opened_for
 from lakeroot.spark.options import ReadOptions, parse, table_of
-from lakeroot.spark.planning import ReadPlan, plan_read
+from lakeroot.spark.planning import ReadPlan, ReadTask, plan_read
 from lakeroot.spark.scanning import batches
 
 
@@ -17,9 +18,22 @@ def read(spark: SparkSession, table: str | None = None, **options: Any) -> DataF
     The table is named in a catalog (`root`, or `impl` with `property.*`) or by `location`; the
     other options are those of `format("lakeroot")`, in Python's spelling and with plain values.
     """
+    from lakeroot.spark.sql.frames import relation
+
     given = {**options, "table": table} if table is not None else options
-    plan = plan_read(table_of(given), parse(ReadOptions, given), parallelism=parallelism(spark))
-    return frame(spark, plan)
+    ref, chosen = table_of(given), parse(ReadOptions, given)
+    opened = opened_for(ref, chosen)
+    plan = plan_read(ref, chosen, parallelism=parallelism(spark), opened=opened)
+    if chosen.limit is not None or chosen.is_search:
+        # These rows are bounded or ranked first; no filter of Spark may get in before that.
+        return local_frame(spark, plan) if plan.few and chosen.is_search else frame(spark, plan)
+    return relation(spark, plan, chosen, opened) or frame(spark, plan)
+
+
+def local_frame(spark: SparkSession, plan: ReadPlan) -> DataFrame:
+    """Read few rows here: a job for them would take many times as long as the read."""
+    rows = pa.Table.from_batches(batches(plan.scan, ReadTask(None)), plan.scan.schema)
+    return spark.createDataFrame(rows, plan.schema)
 
 
 def frame(spark: SparkSession, plan: ReadPlan) -> DataFrame:

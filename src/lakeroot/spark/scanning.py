@@ -9,7 +9,9 @@ import lance
 import pyarrow as pa
 
 from lakeroot.model.errors import InvalidTableStateError
+from lakeroot.spark.catalogs import TableRef, expires, locate
 from lakeroot.spark.conform import to_spark
+from lakeroot.spark.opening import open_table
 from lakeroot.spark.planning import ReadTask, Scan
 
 
@@ -23,8 +25,20 @@ def _reopened(key: tuple[str, str | None, int], dataset: bytes) -> lance.LanceDa
     return opened if branch is None else opened.checkout_version((branch, version))
 
 
+@functools.lru_cache(maxsize=16)
+def _lent(key: tuple[str, str | None, int], ref: TableRef) -> lance.LanceDataset:
+    _, branch, version = key
+    return open_table(locate(ref)).checkout_version((branch, version))
+
+
 def reopened(scan: Scan) -> lance.LanceDataset:
-    """Open the version that a scan reads."""
+    """Open the version that a scan reads.
+
+    Keys that expire do not travel well: a worker asks the catalog for its own, and so does Lance
+    whenever they are about to expire, however long the task takes.
+    """
+    if scan.table is not None and expires(scan.table):
+        return _lent(scan.key, scan.table.ref)
     return _reopened(scan.key, scan.dataset)
 
 
@@ -43,7 +57,7 @@ def batches(scan: Scan, task: ReadTask) -> Iterator[pa.RecordBatch]:
         for batch in dataset.scanner(**arguments).to_batches():
             if batch.num_rows:
                 yield to_spark(batch, scan.schema)
-    except OSError as error:
+    except (OSError, pa.ArrowInvalid) as error:  # Lance's own errors come as either
         raise InvalidTableStateError(
             f"The table at {scan.key[0]} cannot be read at version {scan.key[2]}",
             str(error).split(", /")[0],

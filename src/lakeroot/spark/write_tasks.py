@@ -13,7 +13,7 @@ from lance.fragment import write_fragments
 from pyspark.sql import DataFrame
 
 from lakeroot.spark import receipts
-from lakeroot.spark.catalogs import Located
+from lakeroot.spark.catalogs import Located, renewed
 from lakeroot.spark.conform import to_table
 from lakeroot.spark.options import WriteOptions
 
@@ -70,16 +70,17 @@ def write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> Written:
     if first is None:
         return Written((), None, 0)
     settings = plan.options
+    table = renewed(plan.table)
     operation = write_fragments(
         pa.RecordBatchReader.from_batches(plan.schema, itertools.chain([first], rows)),
-        target_of(plan),
+        target_of(plan, table),
         schema=plan.schema,
         mode="overwrite" if plan.dataset is None else "append",
         return_transaction=True,
         max_rows_per_file=settings.max_rows_per_file,
         max_bytes_per_file=settings.max_bytes_per_file,
         data_storage_version=settings.storage_version if plan.dataset is None else None,
-        storage_options=plan.table.storage_options,
+        storage_options=table.storage_options,
         enable_stable_row_ids=settings.stable_row_ids,
     ).operation
     fragments = tuple(operation.fragments)
@@ -89,11 +90,16 @@ def write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> Written:
     return Written(fragments, getattr(operation, "new_schema", None), rows_written, receipt)
 
 
-def target_of(plan: WritePlan) -> lance.LanceDataset | str:
-    """Open what the fragments are written for."""
+def target_of(plan: WritePlan, table: Located | None = None) -> lance.LanceDataset | str:
+    """Open what the fragments are written for, with keys that are good now."""
+    table = table or renewed(plan.table)
     if plan.dataset is None:
-        return plan.table.location
-    dataset = pickle.loads(plan.dataset)  # noqa: S301  # the driver of this very job made it
+        return table.location
+    if table is plan.table:
+        dataset = pickle.loads(plan.dataset)  # noqa: S301  # the driver of this very job made it
+    else:
+        dataset = lance.dataset(table.location, storage_options=table.storage_options)
+        dataset = dataset.checkout_version((None, plan.read_version))
     branch = plan.options.branch
     return (
         dataset

@@ -65,6 +65,8 @@ import org.apache.spark.sql.connector.write.SupportsTruncate;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.execution.arrow.ArrowConverters$;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonBatchWriterFactory;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonInputPartition;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonPartitionReaderFactory;
@@ -74,6 +76,7 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.LongType$;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.apache.spark.sql.util.CloseableIterator;
 
 public class LakerootCatalog implements TableCatalog, SupportsNamespaces {
   final String name;
@@ -87,6 +90,14 @@ public class LakerootCatalog implements TableCatalog, SupportsNamespaces {
   public void initialize(String name, CaseInsensitiveStringMap options) {}
 
   public String name() { return name; }
+
+  // A frame over one table at one version; the catalog needs no name in the session for it.
+  public Object frame(Object session, String found) throws java.io.IOException {
+    LakerootTable table = new LakerootTable(name, bridge, bridge.mapper.readTree(found));
+    return org.apache.spark.sql.classic.Dataset$.MODULE$.ofRows(
+        (org.apache.spark.sql.classic.SparkSession) session,
+        DataSourceV2Relation.create(table, scala.Option.empty(), scala.Option.empty()));
+  }
 
   // What Python answers is either {"ok": ...} or {"error": kind, "message": text}.
   JsonNode ask(ObjectNode request, Identifier ident, String[] namespace)
@@ -487,6 +498,7 @@ class LakerootScanBuilder
   public Predicate[] pushPredicates(Predicate[] predicates) {
     ObjectNode request = table.about("push");
     table.bridge.predicates(request, predicates);
+    table.bridge.put(request, "options", options.asCaseSensitiveMap());
     JsonNode taken = table.bridge.ask(request);
     List kept = new ArrayList();
     List left = new ArrayList();
@@ -535,7 +547,9 @@ class LakerootScanBuilder
       long rows = table.bridge.ask(request).asLong();
       return new CountScan(table.name, rows);
     }
-    return new LakerootScan(table, table.bridge.ask(request));
+    JsonNode plan = table.bridge.ask(request);
+    if (plan.has("local")) return new RowsScan(plan, table.bridge.bytes((JsonNode) plan.get("local")));
+    return new LakerootScan(table, plan);
   }
 }
 
@@ -554,6 +568,37 @@ class CountScan implements LocalScan {
 
   public InternalRow[] rows() {
     return new InternalRow[] {new GenericInternalRow(new Object[] {Long.valueOf(rows)})};
+  }
+}
+
+// Few rows that an index has found: they are here already, and no job runs for them.
+class RowsScan implements LocalScan, SupportsReportStatistics {
+  final JsonNode plan;
+  final StructType schema;
+  final InternalRow[] rows;
+
+  RowsScan(JsonNode plan, byte[] stream) {
+    this.plan = plan;
+    this.schema = (StructType) DataType.fromJson(((JsonNode) plan.get("schema")).asText());
+    CloseableIterator found = (CloseableIterator) ArrowConverters$.MODULE$.fromIPCStream(stream)._1();
+    List copies = new ArrayList();
+    while (found.hasNext()) copies.add(((InternalRow) found.next()).copy());
+    try {
+      found.close();
+    } catch (Exception error) {
+      throw new RuntimeException(error.getMessage());
+    }
+    this.rows = (InternalRow[]) copies.toArray(new InternalRow[0]);
+  }
+
+  public StructType readSchema() { return schema; }
+
+  public String description() { return "lakeroot " + ((JsonNode) plan.get("text")).asText(); }
+
+  public InternalRow[] rows() { return rows; }
+
+  public Statistics estimateStatistics() {
+    return new Size(((JsonNode) plan.get("bytes")).asLong(), rows.length);
   }
 }
 
@@ -583,9 +628,13 @@ class LakerootScan implements Scan, Batch, SupportsReportStatistics {
   }
 
   public PartitionReaderFactory createReaderFactory() {
+    byte[] function = table.bridge.bytes((JsonNode) plan.get("function"));
+    // Rows without columns have no vectors.
+    if (((JsonNode) plan.get("columnar")).asBoolean() && !schema.isEmpty())
+      return new ArrowReads(table.bridge.source, function);
     return new PythonPartitionReaderFactory(
         table.bridge.source,
-        table.bridge.bytes((JsonNode) plan.get("function")),
+        function,
         schema,
         scala.Option.empty(),
         scala.Option.empty());

@@ -4,7 +4,6 @@ import base64
 import datetime as dt
 import json
 import uuid
-from collections.abc import Callable
 from typing import Any
 
 import lance_namespace as ln
@@ -12,55 +11,66 @@ import pyarrow as pa
 from pyspark.sql import types as st
 
 from lakeroot.model import errors
-from lakeroot.model.errors import InvalidInputError, LakerootError
+from lakeroot.model.errors import InvalidInputError
 from lakeroot.spark.catalogs import Catalog, TableRef, locate
-from lakeroot.spark.failures import explained, translated
-from lakeroot.spark.opening import open_for, open_table
+from lakeroot.spark.failures import translated
+from lakeroot.spark.opening import Opened, open_table, opened_for
 from lakeroot.spark.options import ReadOptions, WriteOptions, parse
-from lakeroot.spark.planning import plan_read, read_schema
+from lakeroot.spark.planning import read_schema
 from lakeroot.spark.sql.predicates import predicate
-from lakeroot.spark.sql.tasks import PICKLE, encoded, reader, writer
+from lakeroot.spark.sql.reads import Reads
+from lakeroot.spark.sql.tasks import PICKLE, encoded, writer
 from lakeroot.spark.types import table_schema
 from lakeroot.spark.write_tasks import WritePlan
 from lakeroot.spark.writing import abort, finish, prepare
 
-_KINDS: tuple[tuple[type[LakerootError], str], ...] = (
-    (errors.TableNotFoundError, "NoSuchTable"),
-    (errors.TableAlreadyExistsError, "TableExists"),
-    (errors.NamespaceNotFoundError, "NoSuchNamespace"),
-    (errors.NamespaceAlreadyExistsError, "NamespaceExists"),
-    (errors.NamespaceNotEmptyError, "NamespaceNotEmpty"),
-)
-_SPARKS_OWN_PROPERTIES = frozenset({"provider", "owner", "external", "is_managed_location"})
 _CHOOSING = frozenset({"version", "tag", "branch", "asof"})
+_SPARKS_OWN_PROPERTIES = frozenset({"provider", "owner", "external", "is_managed_location"})
 
 
-class Answers:
+_KEPT = 16
+
+
+def _key(table: dict[str, Any]) -> str:
+    return json.dumps([table["id"], table.get("pinned")])
+
+
+class Answers(Reads):
     """Answer the questions of one catalog; one object serves one name in one session."""
 
-    def __init__(self, catalog: Catalog, parallelism: int, written_column: str) -> None:
+    def __init__(
+        self, catalog: Catalog, parallelism: int, written_column: str, *, columnar: bool
+    ) -> None:
+        super().__init__(parallelism, columnar=columnar)
         self.catalog = catalog
-        self.parallelism = parallelism
         self.written_column = written_column
         self.writes: dict[str, WritePlan] = {}
-
-    def apply(self, question: str) -> str:
-        """Answer a question; an error is an answer too, because nothing may be raised in Java."""
-        request = json.loads(question)
-        try:
-            operation: Callable[[dict[str, Any]], Any] = getattr(self, "op_" + request["op"])
-            return json.dumps({"ok": operation(request)})
-        except Exception as error:  # noqa: BLE001
-            known = error if isinstance(error, LakerootError) else explained("Failed", error)
-            kind = next((word for base, word in _KINDS if isinstance(known, base)), "Other")
-            text = f"{type(known).__name__}: {known}"
-            return json.dumps({"error": kind, "message": text})
+        self.opened: dict[str, Opened] = {}
 
     def _client(self) -> ln.LanceNamespace:
         return self.catalog.connect()
 
     def _ref(self, names: list[str]) -> TableRef:
         return TableRef(self.catalog, tuple(names))
+
+    def wanted(self, request: dict[str, Any]) -> tuple[TableRef, ReadOptions, Opened]:
+        """Say which table is read, and how, and open it."""
+        table = request["table"]
+        chosen = {key: value for key, value in table.items() if key not in ("id", "cut", "pinned")}
+        given = {**request.get("options", {}), **chosen, "truncateNanos": True}
+        if "pinned" in table and not {k.lower() for k in given} & _CHOOSING:
+            given["version"] = table["pinned"]
+        ref, options = self._ref(table["id"]), parse(ReadOptions, given)
+        # Options of the query may choose another version than the pinned one.
+        same = "pinned" in table and options.version == table["pinned"]
+        kept = self.opened.get(_key(table)) if same else None
+        return ref, options, kept or opened_for(ref, options)
+
+    def _keep(self, table: dict[str, Any], opened: Opened) -> None:
+        """Keep what was opened to analyse a query, because planning it asks for the same."""
+        self.opened[_key(table)] = opened
+        while len(self.opened) > _KEPT:
+            self.opened.pop(next(iter(self.opened)))
 
     # Tables
 
@@ -69,15 +79,16 @@ class Answers:
         ref = self._ref(request["id"])
         chosen = _version(request)
         options = parse(ReadOptions, {**chosen, "truncateNanos": True})
-        dataset = open_for(locate(ref), options)
+        opened = opened_for(ref, options)
+        dataset = opened.dataset
         schema = read_schema(dataset, ref, options)
+        # A plain read is pinned to the version that Spark has analysed the query with.
+        pinned = chosen or {"pinned": dataset.version}
+        table = {"id": request["id"], "cut": opened.cut, **pinned}
+        if not chosen:
+            self._keep(table, opened)
         return {
-            # A plain read is pinned to the version that Spark has analysed the query with.
-            "table": {
-                "id": request["id"],
-                "cut": [field.name for field in dataset.schema if "[ns" in str(field.type)],
-                **(chosen or {"pinned": dataset.version}),
-            },
+            "table": table,
             "schema": schema.json(),
             "properties": {"provider": "lakeroot", "version": str(dataset.version)},
         }
@@ -165,59 +176,6 @@ class Answers:
         with translated("The namespace cannot be dropped"):
             self._client().drop_namespace(asked)
         return True
-
-    # Reads
-
-    def op_push(self, request: dict[str, Any]) -> list[str | None]:
-        """Say which predicates Lance evaluates."""
-        cut = frozenset(request["table"]["cut"])
-        return [predicate(tree, cut) for tree in request["predicates"]]
-
-    def _read(self, request: dict[str, Any]) -> tuple[TableRef, ReadOptions, list[str]]:
-        table = request["table"]
-        chosen = {key: value for key, value in table.items() if key not in ("id", "cut", "pinned")}
-        given = {**request.get("options", {}), **chosen, "truncateNanos": True}
-        if "pinned" in table and not {k.lower() for k in given} & _CHOOSING:
-            given["version"] = table["pinned"]
-        if "limit" in request:
-            given["limit"] = request["limit"]
-        conditions = [predicate(tree) for tree in request["predicates"]]
-        return (
-            self._ref(table["id"]),
-            parse(ReadOptions, given),
-            [each for each in conditions if each is not None],
-        )
-
-    def op_plan(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Plan a scan: the function and the tasks that Spark's workers run."""
-        ref, options, conditions = self._read(request)
-        names = request["columns"]
-        extra = {"with_row_id": "_rowid" in names, "with_row_address": "_rowaddr" in names}
-        changed = {f: getattr(options, f) for f in options.__dataclass_fields__} | extra
-        wanted = ReadOptions(**changed)
-        everything = read_schema(open_for(locate(ref), wanted), ref, wanted)
-        pruned = st.StructType([field for field in everything.fields if field.name in names])
-        ordered = st.StructType([pruned[name] for name in names])
-        plan = plan_read(
-            ref, wanted, parallelism=self.parallelism, pruned=ordered, conditions=conditions
-        )
-        return {
-            "schema": plan.schema.json(),
-            "text": plan.describe(),
-            "function": encoded(PICKLE.dumps((reader(plan.scan), plan.schema))),
-            "tasks": [encoded(PICKLE.dumps(task)) for task in plan.tasks],
-            "bytes": plan.bytes,
-            # A filter's selectivity is unknown, and a wrong count is worse than none.
-            "rows": -1 if "filter" in plan.scan.arguments else plan.rows,
-        }
-
-    def op_count(self, request: dict[str, Any]) -> int:
-        """Count rows, from metadata and indexes where they suffice."""
-        ref, options, conditions = self._read(request)
-        dataset = open_for(locate(ref), options)
-        where = " AND ".join(f"({each})" for each in conditions)
-        with translated(f"Rows of table {ref} cannot be counted"):
-            return int(dataset.count_rows(where or None))
 
     # Changes
 

@@ -8,7 +8,6 @@ versions it was tested with, is tried out when it is installed, and says what to
 
 import re
 from collections.abc import Mapping
-from importlib.resources import files
 from typing import Any
 
 import pyspark
@@ -20,16 +19,17 @@ from lakeroot.spark.catalogs import Catalog
 from lakeroot.spark.failures import explained
 from lakeroot.spark.reading import parallelism
 from lakeroot.spark.sql.answers import Answers
+from lakeroot.spark.sql.compiling import compiled, send_reader
+from lakeroot.spark.sql.reads import Reads
 
 TESTED_SPARK = ("4.3",)
-_CLASS = "lakeroot.spark.LakerootCatalog"
 _INSTEAD = "Use lakeroot.spark.read and write, or format('lakeroot'), which need no catalog"
 
 
 class _Proxy:
     """The Java function behind which the answers are."""
 
-    def __init__(self, answers: Answers) -> None:
+    def __init__(self, answers: Reads) -> None:
         self.answers = answers
 
     def apply(self, question: str) -> str:
@@ -49,18 +49,24 @@ def use_catalog(
     root: str | None = None,
     impl: str | None = None,
     properties: Mapping[str, str] | None = None,
+    profile: str | None = None,
+    columnar: bool = True,
 ) -> Catalog:
-    """Make a catalog known to ``spark.sql`` under a name: ``SELECT ... FROM name.ns.table``."""
-    catalog = _catalog(root, impl, properties)
+    """Make a catalog known to ``spark.sql`` under a name: ``SELECT ... FROM name.ns.table``.
+
+    Scans hand Spark batches of Arrow vectors; with ``columnar=False`` they hand it rows, for a
+    cluster whose executors cannot be sent the class that reads them.
+    """
+    catalog = _catalog(root, impl, profile, properties)
     _check_name(name)
     if not hasattr(spark, "_jsparkSession"):
         # A Connect session has no place for a catalog; `lakeroot.spark.sql` knows it all the same.
         remember(spark, name, catalog)
         return catalog
-    _check_version()
+    check_version()
     try:
-        plugin = _plugin(spark, name, catalog)
-        _put(spark, name, plugin)
+        answers = Answers(catalog, parallelism(spark), _written(spark), columnar=columnar)
+        _put(spark, name, plugin(spark, name, answers, columnar=columnar))
         # The self-test: Spark must find the catalog, ask it, and understand the answer.
         spark.sql(f"SHOW NAMESPACES IN `{name}`").collect()
     except InvalidInputError:
@@ -95,11 +101,15 @@ def remember(spark: SparkSession, name: str, catalog: Catalog) -> None:
     _CATALOGS[(id(spark), name)] = catalog
 
 
-def _catalog(root: str | None, impl: str | None, properties: Mapping[str, str] | None) -> Catalog:
-    if (root is None) == (impl is None):
-        raise InvalidInputError("A catalog is given by `root` or by `impl`, and not by both")
+def _catalog(
+    root: str | None, impl: str | None, profile: str | None, properties: Mapping[str, str] | None
+) -> Catalog:
+    if sum(way is not None for way in (root, impl, profile)) != 1:
+        raise InvalidInputError("A catalog is given by one of `root`, `impl` and `profile`")
     if root is not None:
         return Catalog.at(root, properties)
+    if profile is not None:
+        return Catalog.named(profile, properties)
     return Catalog.of(str(impl), properties or {})
 
 
@@ -108,7 +118,8 @@ def _check_name(name: str) -> None:
         raise InvalidInputError(f"{name!r} cannot be the name of a catalog in Spark")
 
 
-def _check_version() -> None:
+def check_version() -> None:
+    """Refuse a Spark that the Java text was not tested with."""
     if not pyspark.__version__.startswith(TESTED_SPARK):
         raise UnsupportedOperationError(
             f"The SQL catalog is not tested with Spark {pyspark.__version__}",
@@ -117,7 +128,14 @@ def _check_version() -> None:
         )
 
 
-def _plugin(spark: SparkSession, name: str, catalog: Catalog) -> Any:
+def _written(spark: SparkSession) -> str:
+    """Ask Spark for the name of the column in which it expects a task's message."""
+    v2: Any = spark.sparkContext._jvm.org.apache.spark.sql.execution.datasources.v2  # noqa: SLF001
+    return str(v2.python.UserDefinedPythonDataSource.writeOutputSchema().fieldNames()[0])
+
+
+def plugin(spark: SparkSession, name: str, answers: Reads, *, columnar: bool) -> Any:
+    """Make the Java catalog of a session that asks these answers."""
     from pyspark.java_gateway import ensure_callback_server_started
 
     from lakeroot.spark.source import LakerootSource
@@ -127,34 +145,20 @@ def _plugin(spark: SparkSession, name: str, catalog: Catalog) -> Any:
     ensure_callback_server_started(gateway)
     v2 = jvm.org.apache.spark.sql.execution.datasources.v2.python
     source = v2.UserDefinedPythonDataSource(_wrap_function(context, LakerootSource))
-    written = v2.UserDefinedPythonDataSource.writeOutputSchema().fieldNames()[0]
-    compiled = _compiled(jvm)
+    catalog_class = compiled(jvm)
+    if columnar:
+        send_reader(context)
     # A list, because py4j passes Python objects to methods but not into arrays.
     arguments = jvm.java.util.ArrayList()
     arguments.add(name)
-    arguments.add(_Proxy(Answers(catalog, parallelism(spark), written)))
+    arguments.add(_Proxy(answers))
     arguments.add(source)
-    return compiled.getConstructors()[0].newInstance(arguments.toArray())
+    return catalog_class.getConstructors()[0].newInstance(arguments.toArray())
 
 
-def _compiled(jvm: Any) -> Any:
-    """Compile the Java text once per JVM; classes of two compilations would not know each other."""
-    found = jvm.java.lang.System.getProperties().get(_CLASS)
-    if found is not None:
-        return found
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
-    compiler.setSourceVersion(8)
-    compiler.setTargetVersion(8)
-    compiler.cook(files("lakeroot.spark.sql").joinpath("LakerootCatalog.java").read_text())
-    compiled = compiler.getClassLoader().loadClass(_CLASS)
-    jvm.java.lang.System.getProperties().put(_CLASS, compiled)
-    return compiled
-
-
-def _put(spark: SparkSession, name: str, plugin: Any) -> None:
+def _put(spark: SparkSession, name: str, made: Any) -> None:
     session: Any = spark._jsparkSession  # noqa: SLF001
     manager = session.sessionState().catalogManager()
     place = manager.getClass().getDeclaredField("catalogs")
     place.setAccessible(True)  # Java has no keywords
-    place.get(manager).put(name, plugin)
+    place.get(manager).put(name, made)

@@ -1,0 +1,59 @@
+"""A planned read as a frame that Spark sees through: it prunes, filters and counts before it reads.
+
+In a classic session this needs no catalog with a name, only the same Java text. Where that cannot
+be, the caller has another way to make a frame.
+"""
+
+import json
+import logging
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakeroot.spark.catalogs import TableRef
+from lakeroot.spark.opening import Opened
+from lakeroot.spark.options import ReadOptions
+from lakeroot.spark.planning import ReadPlan
+from lakeroot.spark.sql.reads import Reads
+
+_log = logging.getLogger(__name__)
+
+
+class _OneRead(Reads):
+    """Answer about one table, at the version that was planned."""
+
+    def __init__(
+        self, ref: TableRef, options: ReadOptions, opened: Opened, parallelism: int
+    ) -> None:
+        super().__init__(parallelism, columnar=True)
+        self.one = (ref, options, opened)
+
+    def wanted(self, request: dict[str, Any]) -> tuple[TableRef, ReadOptions, Opened]:
+        """Return the table, however and as long ago as it was opened."""
+        del request
+        return self.one
+
+
+def relation(
+    spark: SparkSession, plan: ReadPlan, options: ReadOptions, opened: Opened
+) -> DataFrame | None:
+    """Return the frame of a read, or nothing where Spark cannot be given one like this."""
+    from lakeroot.spark.reading import parallelism
+    from lakeroot.spark.sql.installing import check_version, plugin
+
+    if not hasattr(spark, "_jsparkSession"):
+        return None
+    session: Any = spark._jsparkSession  # noqa: SLF001
+    found = {
+        "table": {"cut": opened.cut},
+        "schema": plan.schema.json(),
+        "properties": {"provider": "lakeroot", "version": str(plan.version)},
+    }
+    try:
+        check_version()
+        answers = _OneRead(plan.ref, options, opened, parallelism(spark))
+        made = plugin(spark, str(plan.ref), answers, columnar=True)
+        return DataFrame(made.frame(session, json.dumps(found)), spark)
+    except Exception as error:  # noqa: BLE001  # whatever it is, there is another way
+        _log.warning("Spark reads %s in rows, because: %s", plan.ref, str(error)[:300])
+        return None

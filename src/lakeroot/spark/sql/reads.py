@@ -1,0 +1,121 @@
+"""What Spark asks about a read: which filters Lance takes, what the tasks are, how many rows."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import types as st
+
+from lakeroot.model import errors
+from lakeroot.model.errors import LakerootError
+from lakeroot.spark.catalogs import TableRef
+from lakeroot.spark.failures import explained, translated
+from lakeroot.spark.opening import Opened
+from lakeroot.spark.options import ReadOptions
+from lakeroot.spark.planning import ReadPlan, ReadTask, plan_read, read_schema, with_limit
+from lakeroot.spark.scanning import batches
+from lakeroot.spark.sql.predicates import predicate
+from lakeroot.spark.sql.tasks import PICKLE, encoded, reader
+
+_KINDS: tuple[tuple[type[LakerootError], str], ...] = (
+    (errors.TableNotFoundError, "NoSuchTable"),
+    (errors.TableAlreadyExistsError, "TableExists"),
+    (errors.NamespaceNotFoundError, "NoSuchNamespace"),
+    (errors.NamespaceAlreadyExistsError, "NamespaceExists"),
+    (errors.NamespaceNotEmptyError, "NamespaceNotEmpty"),
+)
+_BOUNDED = frozenset({"limit", "vector", "fulltextquery"})
+
+
+class Reads:
+    """Answer what Spark asks about reads; a subclass says which table a request means."""
+
+    def __init__(self, parallelism: int, *, columnar: bool) -> None:
+        self.parallelism = parallelism
+        self.columnar = columnar
+
+    def apply(self, question: str) -> str:
+        """Answer a question; an error is an answer too, because nothing may be raised in Java."""
+        request = json.loads(question)
+        try:
+            operation: Callable[[dict[str, Any]], Any] = getattr(self, "op_" + request["op"])
+            return json.dumps({"ok": operation(request)})
+        except Exception as error:  # noqa: BLE001
+            known = error if isinstance(error, LakerootError) else explained("Failed", error)
+            kind = next((word for base, word in _KINDS if isinstance(known, base)), "Other")
+            text = f"{type(known).__name__}: {known}"
+            return json.dumps({"error": kind, "message": text})
+
+    def wanted(self, request: dict[str, Any]) -> tuple[TableRef, ReadOptions, Opened]:
+        """Say which table is read, and how, and open it."""
+        raise NotImplementedError
+
+    def op_push(self, request: dict[str, Any]) -> list[str | None]:
+        """Say which predicates Lance evaluates.
+
+        None, if the options bound or rank the rows: a predicate of the query comes after that.
+        """
+        given = {key.replace("_", "").lower() for key in request.get("options", {})}
+        if given & _BOUNDED:
+            return [None] * len(request["predicates"])
+        cut = frozenset(request["table"]["cut"])
+        return [predicate(tree, cut) for tree in request["predicates"]]
+
+    def op_plan(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Plan a scan: the function and the tasks that Spark's workers run."""
+        ref, options, opened = self.wanted(request)
+        if "limit" in request:
+            options = with_limit(options, request["limit"])
+        names = request["columns"]
+        options = replace(
+            options, with_row_id="_rowid" in names, with_row_address="_rowaddr" in names
+        )
+        everything = read_schema(opened.dataset, ref, options)
+        ordered = st.StructType([everything[name] for name in names])
+        plan = plan_read(
+            ref,
+            options,
+            parallelism=self.parallelism,
+            pruned=ordered,
+            conditions=_conditions(request),
+            opened=opened,
+        )
+        answer = {
+            "schema": plan.schema.json(),
+            "text": plan.describe(),
+            "bytes": plan.bytes,
+            # A filter's selectivity is unknown, and a wrong count is worse than none.
+            "rows": -1 if "filter" in plan.scan.arguments else plan.rows,
+        }
+        if plan.few and names:
+            return {**answer, "local": encoded(_stream(plan))}
+        return {
+            **answer,
+            "columnar": self.columnar,
+            "function": encoded(PICKLE.dumps((reader(plan.scan), plan.schema))),
+            "tasks": [encoded(PICKLE.dumps(task)) for task in plan.tasks],
+        }
+
+    def op_count(self, request: dict[str, Any]) -> int:
+        """Count rows, from metadata and indexes where they suffice."""
+        ref, options, opened = self.wanted(request)
+        conditions = [*([options.filter] if options.filter else []), *_conditions(request)]
+        where = " AND ".join(f"({each})" for each in conditions)
+        with translated(f"Rows of table {ref} cannot be counted"):
+            return int(opened.dataset.count_rows(where or None))
+
+
+def _conditions(request: dict[str, Any]) -> list[str]:
+    conditions = [predicate(tree) for tree in request["predicates"]]
+    return [each for each in conditions if each is not None]
+
+
+def _stream(plan: ReadPlan) -> bytes:
+    """Read few rows here: a job for them would take many times as long as the read."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, plan.scan.schema) as stream:
+        for batch in batches(plan.scan, ReadTask(None)):
+            stream.write_batch(batch)
+    return bytes(sink.getvalue())
