@@ -61,7 +61,7 @@ $(DELTACAT):
 	$(UV) pip install --quiet --python $@ deltacat==2.0.0.post4
 
 interop: setup $(DELTACAT) ## Work on one catalog together with released deltacat
-	LAKEROOT_DELTACAT_PYTHON=$(abspath $(DELTACAT)) $(RUN) pytest tests/interop/deltacat/check_deltacat.py
+	LAKEROOT_DELTACAT_PYTHON=$(abspath $(DELTACAT)) $(RUN) pytest tests/interop/deltacat/check_deltacat.py tests/interop/deltacat/check_spark.py
 
 DAFT := .interop/daft/bin/python
 

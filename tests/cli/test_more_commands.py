@@ -15,6 +15,7 @@ ASKS = {
     "lakeroot gc",
     "lakeroot index drop",
     "lakeroot job delete",
+    "lakeroot job update",
     "lakeroot ns drop",
     "lakeroot table deregister",
     "lakeroot table drop",

@@ -43,8 +43,8 @@ _COMMANDS: Final = {
     ),
     "index": ("lakeroot.cli.inside:index_group", "Build, list and drop indexes of a table."),
     "job": (
-        "lakeroot.cli.sparking:job_group",
-        "Run a job on Spark: ingest, merge, delete, compact.",
+        "lakeroot.cli.jobs:job_group",
+        "Run a job on Spark: ingest, merge, update, delete, compact, index, backfill, export.",
     ),
     "ls": (
         "lakeroot.cli.looking:ls",

@@ -13,13 +13,20 @@ from lakeroot.cli.config import chosen, options_of
 from lakeroot.cli.naming import DRY_RUN, YES, agreed, pairs
 from lakeroot.cli.output import print_done, print_rows, print_value
 from lakeroot.cli.progress import shown_for
+from lakeroot.lake.opening import implementation
 
 
 @contextmanager
 def spark_session(name: str) -> Iterator[Any]:
-    """Open a quiet local session, and stop it."""
+    """Open a quiet local session, and stop it; one that runs already is used, and left."""
+    from pyspark.sql import SparkSession
+
     from lakeroot import spark as pipeline
 
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield pipeline.register(running)
+        return
     click.echo("Starting Spark …", err=True)
     session = pipeline.session(f"lakeroot {name}", config={"spark.log.level": "ERROR"})
     try:
@@ -32,8 +39,8 @@ def spark_session(name: str) -> Iterator[Any]:
 def catalog_options(ctx: click.Context) -> dict[str, Any]:
     """Say which catalog a job means, as the jobs take it."""
     opened_now(ctx, "Leave --as-of out: a job changes the present")
-    root, properties = chosen(options_of(ctx))
-    return {"root": root, **{f"property.{key}": value for key, value in properties.items()}}
+    impl, properties = implementation(*chosen(options_of(ctx)))
+    return {"impl": impl, **{f"property.{key}": value for key, value in properties.items()}}
 
 
 @click.command()
@@ -47,9 +54,9 @@ def sql(ctx: click.Context, statement: str, rows: int, name: str) -> None:
 
     # A wrong address is said before Spark takes its time to start.
     opened_now(ctx, "Write the version into the statement: lake.air.flights VERSION AS OF 3")
-    root, properties = chosen(options_of(ctx))
+    impl, properties = implementation(*chosen(options_of(ctx)))
     with spark_session("sql") as session:
-        pipeline.use_catalog(session, name, root=root, properties=properties)
+        pipeline.use_catalog(session, name, impl=impl, properties=properties)
         frame = pipeline.sql(session, statement)
         found = [tuple(row) for row in frame.limit(rows).collect()]
         columns = frame.columns
@@ -73,7 +80,7 @@ def run(ctx: click.Context, pipeline: Path, run_id: str | None, plan_only: bool)
     with spark_session(definition.name) as session:
         done = pipelines.run(session, definition, run_id=run_id)
     if done.already_done:
-        print_done(ctx, f"The run {done.run_id} was published before.", **_facts(done))
+        print_done(ctx, f"The run {done.run_id} was published before.", **facts(done))
         return
     rows = [(one.table, one.version, one.rows) for one in done.tables]
     print_rows(ctx, ["table", "version", "rows"], rows)
@@ -81,7 +88,7 @@ def run(ctx: click.Context, pipeline: Path, run_id: str | None, plan_only: bool)
 
 @click.group("job")
 def job_group() -> None:
-    """Run a job on Spark: ingest, merge, delete, compact."""
+    """Run a job on Spark: ingest, merge, update, delete, compact, index, backfill, export."""
 
 
 @job_group.command("ingest")
@@ -91,6 +98,7 @@ def job_group() -> None:
 @click.option("--mode", default="append", show_default=True, help="append, overwrite or create.")
 @click.option("--job-id", help="Run again under the same id, the job does nothing.")
 @click.option("-R", "--reader", multiple=True, metavar="KEY=VALUE", help="Option of the reader.")
+@DRY_RUN
 @click.pass_context
 def ingest(
     ctx: click.Context,
@@ -100,12 +108,18 @@ def ingest(
     mode: str,
     job_id: str | None,
     reader: tuple[str, ...],
+    dry_run: bool,
 ) -> None:
     """Load files into a table."""
     from lakeroot import spark as pipeline
+    from lakeroot.spark.moving import source_frame
 
     more = {"job_id": job_id} if job_id else {}
     with spark_session("ingest") as session:
+        if dry_run:
+            frame = source_frame(session, source, format=kind, reader=pairs(reader))
+            print_rows(ctx, ["column", "type"], frame.dtypes)
+            return
         done = pipeline.ingest(
             session,
             source,
@@ -116,7 +130,7 @@ def ingest(
             **more,
             **catalog_options(ctx),
         )
-    print_done(ctx, f"{table} is at version {done.version}.", **_facts(done))
+    print_done(ctx, f"{table} is at version {done.version}.", **facts(done))
 
 
 @job_group.command("merge")
@@ -124,16 +138,22 @@ def ingest(
 @click.argument("source")
 @click.option("--on", "keys", multiple=True, required=True, help="A key column; may repeat.")
 @click.option("-f", "--format", "kind", default="parquet", show_default=True, help="Spark's word.")
+@DRY_RUN
 @click.pass_context
-def merge(ctx: click.Context, table: str, source: str, keys: tuple[str, ...], kind: str) -> None:
+def merge(
+    ctx: click.Context, table: str, source: str, keys: tuple[str, ...], kind: str, dry_run: bool
+) -> None:
     """Update the rows whose keys match, insert the others."""
     from lakeroot import spark as pipeline
     from lakeroot.spark.moving import source_frame
 
     with spark_session("merge") as session:
         frame = source_frame(session, source, format=kind)
+        if dry_run:
+            print_value(ctx, "would merge", frame.count())
+            return
         done = pipeline.merge(frame, table, on=list(keys), **catalog_options(ctx))
-    print_done(ctx, f"{table} is at version {done.version}.", **_facts(done))
+    print_done(ctx, f"{table} is at version {done.version}.", **facts(done))
 
 
 @job_group.command("delete")
@@ -153,7 +173,7 @@ def delete(ctx: click.Context, table: str, predicate: str, dry_run: bool, yes: b
     agreed(f"Delete {doomed} rows of {table}? Older versions keep them.", yes=yes)
     with spark_session("delete") as session:
         done = pipeline.delete(session, table, where=predicate, **catalog_options(ctx))
-    print_done(ctx, f"{table} is at version {done.version}.", **_facts(done))
+    print_done(ctx, f"{table} is at version {done.version}.", **facts(done))
 
 
 @job_group.command("compact")
@@ -167,9 +187,10 @@ def compact(ctx: click.Context, table: str, dry_run: bool) -> None:
     where = catalog_options(ctx)
     with spark_session("compact") as session:
         done = pipeline.compact(session, table, dry_run=dry_run, **where)
-    print_done(ctx, f"{table} is at version {done.version}.", **_facts(done))
+    print_done(ctx, f"{table} is at version {done.version}.", **facts(done))
 
 
-def _facts(result: Any) -> dict[str, Any]:
+def facts(result: Any) -> dict[str, Any]:
+    """Give what a job says it has done."""
     # Not the table: its catalog's properties may hold credentials.
     return {key: value for key, value in asdict(result).items() if key != "table"}

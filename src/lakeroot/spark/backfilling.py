@@ -65,12 +65,14 @@ def backfill(
     job_id: str,
     reads: list[str] | None = None,
     batch_size: int | None = None,
+    dry_run: bool = False,
     **options: Any,
 ) -> BackfillResult:
     """Add columns: SQL expressions of Lance by name, or a function from batch to batch.
 
     `reads` names the columns that the function sees. `job_id` names the work: run again under the
-    same name, it goes on where it stopped, and does nothing once it is committed.
+    same name, it goes on where it stopped, and does nothing once it is committed. A dry run says
+    how many fragments are still to be computed, and needs no Spark.
     """
     ref = table_of({**options, "table": table} if table is not None else options)
     if isinstance(values, Mapping) and not values:
@@ -85,6 +87,11 @@ def backfill(
         _check(dataset, ref, values, reads)
         plan = plan_read(ref, ReadOptions(version=dataset.version, truncate_nanos=True))
         work = Backfill(located, job_id, plan, values, tuple(reads) if reads else None, batch_size)
+        if dry_run:
+            fragments = dataset.get_fragments()
+            known = work.notes.read()
+            left = [each for each in fragments if _key(each, dataset) not in known]
+            return BackfillResult(dataset.version, len(fragments), len(left))
         return _run(spark, work, dataset)
 
     return until_uncontested(attempt)

@@ -96,12 +96,14 @@ def index(
     metric: str = "l2",
     partitions: int | None = None,
     sub_vectors: int | None = None,
+    dry_run: bool = False,
     **options: Any,
 ) -> IndexResult:
     """Build an index over a column: each task over some fragments, all in one commit.
 
     `kind` is BTREE, BITMAP, LABEL_LIST, NGRAM, ZONEMAP, BLOOMFILTER, INVERTED (full text), or
-    IVF_PQ and IVF_FLAT for vectors, with `metric`, `partitions` and `sub_vectors`.
+    IVF_PQ and IVF_FLAT for vectors, with `metric`, `partitions` and `sub_vectors`. A dry run checks
+    that the index can be built, and needs no Spark.
     """
     ref = table_of({**options, "table": table} if table is not None else options)
     word = kind.upper()
@@ -119,6 +121,8 @@ def index(
             raise TableIndexAlreadyExistsError(
                 f"Table {ref} already has an index {called!r}", fix="Set `replace` to true"
             )
+        if dry_run:
+            return IndexResult(dataset.version, called, 0)
         arguments = {"metric": metric} if word in VECTOR else {}
         if word in VECTOR:
             arguments |= _trained(dataset, ref, column, word, metric, partitions, sub_vectors)

@@ -7,11 +7,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakeroot.model.errors import InvalidInputError
 from lakeroot.spark.failures import nearest, translated
+from lakeroot.spark.iceberg_exports import export_iceberg
 from lakeroot.spark.reading import read
 from lakeroot.spark.writing import WriteResult, write
 
 FORMATS = ("parquet", "csv", "json", "orc", "text", "binaryFile", "avro", "iceberg")
-EXPORTS = ("parquet", "csv", "json", "orc")
+EXPORTS = ("parquet", "csv", "json", "orc", "iceberg")
 
 
 def ingest(
@@ -95,10 +96,16 @@ def export(
     writer: Mapping[str, str] | None = None,
     **options: Any,
 ) -> int:
-    """Write a table, or what the read options choose of it, as files; return how many rows."""
+    """Write a table, or what the read options choose of it, as files; return how many rows.
+
+    With the format `iceberg`, `target` is a table of the Iceberg catalog that `writer` describes
+    in the words of pyiceberg (`uri`, `warehouse`, `token` and so on).
+    """
     if format.lower() not in EXPORTS:
         raise InvalidInputError(f"There is no format {format!r}", fix=nearest(format, EXPORTS))
     frame = read(spark, table, **options)
+    if format.lower() == "iceberg":
+        return export_iceberg(frame, target, mode, dict(writer or {}))
     with translated(f"{target} cannot be written"):
         frame.write.format(format.lower()).mode(mode).options(**dict(writer or {})).save(target)
         return int(frame.count())

@@ -1,9 +1,8 @@
 """Run a pipeline: read, transform, check, write aside, and publish all tables together."""
 
-import importlib
 import json
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,12 @@ from typing import Any
 import lance
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeroot.model.errors import InvalidInputError, LakerootError
+from lakeroot.model.errors import LakerootError
 from lakeroot.spark.catalogs import TableRef, exists, locate, parse_name
 from lakeroot.spark.commits import JOB, MESSAGE, find_job
 from lakeroot.spark.distribute import until_uncontested
 from lakeroot.spark.failures import translated
+from lakeroot.spark.functions import function_named
 from lakeroot.spark.merge_clauses import INSERT, UPDATE, Merge, merge_changes, same_keys
 from lakeroot.spark.merging import check_keys
 from lakeroot.spark.moving import source_frame
@@ -188,7 +188,8 @@ class _Run:
         with translated(f"Step {step.name!r} of pipeline {self.pipeline.name!r} failed"):
             if step.sql is not None:
                 return self.spark.sql(step.sql)
-            return _function(str(step.python))(self.spark, dict(self.frames))
+            made: DataFrame = function_named(str(step.python))(self.spark, dict(self.frames))
+            return made
 
     def _checked(self, target: Target) -> int:
         """Compute the rows of a table once, and check them."""
@@ -237,20 +238,6 @@ class _Run:
             LINEAGE: json.dumps(self.versions),
             **message,
         }
-
-
-def _function(text: str) -> Callable[[SparkSession, Mapping[str, DataFrame]], DataFrame]:
-    """Find the function of a Python step."""
-    module, _, name = text.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InvalidInputError(
-            f"The function {text!r} cannot be found", str(error), "Write it as module:function"
-        ) from error
-    if not callable(found):
-        raise InvalidInputError(f"{text!r} is not a function")
-    return found  # type: ignore[no-any-return]  # what it returns is used, or fails, as a frame
 
 
 def plan(pipeline: Pipeline) -> list[str]:

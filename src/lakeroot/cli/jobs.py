@@ -1,0 +1,157 @@
+"""More jobs on Spark: update, index, backfill and export."""
+
+from typing import Any
+
+import click
+
+from lakeroot.cli.catalogs import TABLE, table_of
+from lakeroot.cli.naming import DRY_RUN, YES, agreed, pairs
+from lakeroot.cli.output import print_done, print_value
+from lakeroot.cli.sparking import catalog_options, facts, job_group, spark_session
+
+SET = click.option(
+    "--set", "settings", multiple=True, metavar="COLUMN=EXPRESSION", help="A column; may repeat."
+)
+# What a dry run checks, it checks without Spark.
+_NO_SPARK: Any = None
+
+
+@job_group.command("update")
+@click.argument("table", type=TABLE)
+@SET
+@click.option("--where", "predicate", help="Which rows; all of them if it is left out.")
+@DRY_RUN
+@YES
+@click.pass_context
+def update(
+    ctx: click.Context,
+    table: str,
+    settings: tuple[str, ...],
+    predicate: str | None,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Set columns of the rows a predicate chooses, by expressions of Spark SQL."""
+    from lakeroot import spark as pipeline
+
+    where = catalog_options(ctx)
+    values = pairs(settings)
+    chosen = table_of(ctx, table).count(predicate)
+    if dry_run:
+        print_value(ctx, "would update", chosen)
+        return
+    agreed(f"Update {chosen} rows of {table}? Older versions keep them.", yes=yes)
+    with spark_session("update") as session:
+        done = pipeline.update(session, table, set=values, where=predicate, **where)
+    print_done(ctx, f"{table} is at version {done.version}.", **facts(done))
+
+
+@job_group.command("index")
+@click.argument("table", type=TABLE)
+@click.argument("column")
+@click.option("-k", "--kind", default="BTREE", show_default=True, help="BTREE, INVERTED, IVF_PQ …")
+@click.option("--name", help="What the index is called; else after its column.")
+@click.option("--replace", is_flag=True, help="Build it anew if there is one of that name.")
+@click.option("--metric", default="l2", show_default=True, help="For vectors: l2, cosine or dot.")
+@click.option("--partitions", type=int, help="For vectors: how many partitions.")
+@click.option("--sub-vectors", type=int, help="For vectors: how many parts of one are coded.")
+@DRY_RUN
+@click.pass_context
+def index(ctx: click.Context, /, table: str, column: str, dry_run: bool, **choices: Any) -> None:
+    """Build an index over a column, in parallel over the fragments, in one commit."""
+    from lakeroot import spark as pipeline
+
+    given = {**choices, **catalog_options(ctx)}
+    if dry_run:
+        planned = pipeline.index(_NO_SPARK, table, column=column, dry_run=True, **given)
+        print_done(ctx, f"Would build {planned.name} over {table}.", **facts(planned))
+        return
+    with spark_session("index") as session:
+        done = pipeline.index(session, table, column=column, **given)
+    print_done(ctx, f"{table} has the index {done.name}.", **facts(done))
+
+
+@job_group.command("backfill")
+@click.argument("table", type=TABLE)
+@SET
+@click.option("--function", metavar="MODULE:NAME", help="A function from batch to batch instead.")
+@click.option("--reads", multiple=True, help="A column that the function sees; may repeat.")
+@click.option("--job-id", required=True, help="Run again under the same id, the job goes on.")
+@DRY_RUN
+@click.pass_context
+def backfill(
+    ctx: click.Context,
+    table: str,
+    settings: tuple[str, ...],
+    function: str | None,
+    reads: tuple[str, ...],
+    job_id: str,
+    dry_run: bool,
+) -> None:
+    """Add computed columns; a killed job goes on where it stopped."""
+    from lakeroot import spark as pipeline
+    from lakeroot.spark.functions import function_named
+
+    given: dict[str, Any] = {
+        "values": function_named(function) if function else pairs(settings),
+        "reads": list(reads) or None,
+        "job_id": job_id,
+        **catalog_options(ctx),
+    }
+    if dry_run:
+        planned = pipeline.backfill(_NO_SPARK, table, dry_run=True, **given)
+        text = f"Would compute {planned.computed} of {planned.fragments} fragments of {table}."
+        print_done(ctx, text, **facts(planned))
+        return
+    with spark_session("backfill") as session:
+        done = pipeline.backfill(session, table, **given)
+    if done.already_done:
+        print_done(ctx, f"The job {job_id} was done before.", **facts(done))
+        return
+    print_done(ctx, f"{table} is at version {done.version}.", **facts(done))
+
+
+@job_group.command("export")
+@click.argument("table", type=TABLE)
+@click.argument("target")
+@click.option("-f", "--format", "kind", default="parquet", show_default=True, help="Or iceberg.")
+@click.option("--mode", default="error", show_default=True, help="error, append or overwrite.")
+@click.option("--where", "predicate", help="Which rows.")
+@click.option("--column", "columns", multiple=True, help="Which columns; may repeat.")
+@click.option("--version", type=int, help="Which version of the table.")
+@click.option("-W", "--writer", multiple=True, metavar="KEY=VALUE", help="Option of the writer.")
+@DRY_RUN
+@click.pass_context
+def export(
+    ctx: click.Context,
+    table: str,
+    target: str,
+    kind: str,
+    mode: str,
+    predicate: str | None,
+    columns: tuple[str, ...],
+    version: int | None,
+    writer: tuple[str, ...],
+    dry_run: bool,
+) -> None:
+    """Write a table as files of another format, or into an Iceberg catalog."""
+    from lakeroot import spark as pipeline
+
+    where = catalog_options(ctx)
+    reading = {"filter": predicate, "columns": list(columns) or None, "version": version}
+    if dry_run:
+        rows = table_of(ctx, table).dataset(version).count_rows(predicate)
+        print_value(ctx, "would export", rows)
+        return
+    with spark_session("export") as session:
+        rows = pipeline.export(
+            session,
+            table,
+            target,
+            format=kind,
+            mode=mode,
+            writer=pairs(writer),
+            **{key: value for key, value in reading.items() if value is not None},
+            **where,
+        )
+    print_done(ctx, f"{target} has {rows} rows of {table}.", rows=rows, target=target)

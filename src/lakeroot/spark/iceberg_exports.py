@@ -1,0 +1,136 @@
+"""Write a table into an Iceberg catalog: tasks write Parquet files, the driver commits once."""
+
+import contextlib
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+
+from lakeroot.model.errors import (
+    InvalidInputError,
+    TableAlreadyExistsError,
+    TableSchemaValidationError,
+)
+from lakeroot.spark.failures import nearest, translated
+from lakeroot.spark.types import exchange_schema
+
+MODES = ("error", "append", "overwrite")
+_ROWS_PER_FILE = 1 << 20
+
+
+def export_iceberg(frame: DataFrame, target: str, mode: str, properties: Mapping[str, str]) -> int:
+    """Write a frame into the table `target` of an Iceberg catalog; return how many rows.
+
+    `properties` are those of `load_catalog` of pyiceberg, its name under `catalog`. All rows come
+    with one commit. A new table is empty until then, and dropped if the job fails; the files of a
+    failed job are deleted.
+    """
+    from pyiceberg.catalog import load_catalog
+
+    if mode not in MODES:
+        raise InvalidInputError(f"There is no mode {mode!r}", fix=nearest(mode, MODES))
+    given = dict(properties)
+    rows = _widened(frame)
+    with translated(f"The Iceberg table {target} cannot be written"):
+        catalog = load_catalog(given.pop("catalog", "target"), **given)
+        table, created = _table(catalog, target, mode, exchange_schema(rows.schema))
+        place = table.location().rstrip("/")
+        io = dict(table.io.properties)  # its credentials among them, for the tasks
+
+        def write_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return _write(place, io, batches)
+
+        paths: list[str] = []
+        try:
+            written = rows.mapInArrow(write_task, "path string, rows long").collect()
+            paths = [row.path for row in written]
+            with table.transaction() as changes:
+                if mode == "overwrite" and table.current_snapshot() is not None:
+                    changes.delete("true")
+                if paths:
+                    changes.add_files(paths, check_duplicate_files=False)
+        except Exception:
+            _remove(place, io, paths)
+            if created:
+                catalog.drop_table(target)
+            raise
+    return sum(row.rows for row in written)
+
+
+def _widened(frame: DataFrame) -> DataFrame:
+    """Give columns of the small integers, which Iceberg does not have, as the next larger."""
+    small = (st.ByteType, st.ShortType)
+    return frame.select(
+        [
+            sf.col(f"`{field.name}`").cast("int").alias(field.name)
+            if isinstance(field.dataType, small)
+            else sf.col(f"`{field.name}`")
+            for field in frame.schema.fields
+        ]
+    )
+
+
+def _table(catalog: Any, target: str, mode: str, schema: pa.Schema) -> tuple[Any, bool]:
+    """Load the table, or create it; tell whether it is new."""
+    from pyiceberg.exceptions import NoSuchTableError
+    from pyiceberg.io.pyarrow import UnsupportedPyArrowTypeException
+
+    try:
+        found = catalog.load_table(target)
+    except NoSuchTableError:
+        try:
+            return catalog.create_table(target, schema), True
+        except (UnsupportedPyArrowTypeException, TypeError) as error:
+            raise TableSchemaValidationError(
+                f"Iceberg cannot hold the columns of {target}", str(error)
+            ) from None
+    if mode == "error":
+        raise TableAlreadyExistsError(
+            f"The Iceberg table {target} exists", fix="Set the mode to append or overwrite"
+        )
+    return found, False
+
+
+def _write(
+    place: str, io: dict[str, str], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Write the rows of one task, a file for each million; a task that fails leaves none."""
+    from pyiceberg.io import load_file_io
+
+    files = load_file_io(io, place)
+    written: list[str] = []
+    counts: list[int] = []
+    writer: pq.ParquetWriter | None = None
+    with contextlib.ExitStack() as stack:
+        try:
+            for batch in batches:
+                if writer is None:
+                    written.append(f"{place}/data/{uuid.uuid4()}.parquet")
+                    counts.append(0)
+                    stream = stack.enter_context(files.new_output(written[-1]).create())
+                    writer = stack.enter_context(pq.ParquetWriter(stream, batch.schema))
+                writer.write_batch(batch)
+                counts[-1] += batch.num_rows
+                if counts[-1] >= _ROWS_PER_FILE:
+                    stack.pop_all().close()
+                    writer = None
+        except Exception:
+            _remove(place, io, written)
+            raise
+    yield pa.record_batch(
+        [pa.array(written, pa.string()), pa.array(counts, pa.int64())], names=["path", "rows"]
+    )
+
+
+def _remove(place: str, io: dict[str, str], paths: list[str]) -> None:
+    from pyiceberg.io import load_file_io
+
+    files = load_file_io(io, place)
+    for path in paths:
+        with contextlib.suppress(OSError):
+            files.delete(path)
