@@ -32,6 +32,7 @@ def _vectors(spark: Any, directory: Path, rows: int) -> Iterator[Row]:
             "v": pa.FixedSizeListArray.from_arrays(
                 pa.array(random.random(rows * SIZE, dtype=np.float32)), SIZE
             ),
+            "image": pa.array([random.bytes(500) for _ in range(rows)], pa.binary()),
         }
     )
     lance.write_dataset(table, str(directory / "raw.lance"), max_rows_per_file=rows // 2)
@@ -39,7 +40,7 @@ def _vectors(spark: Any, directory: Path, rows: int) -> Iterator[Row]:
     data.count()
     options = {"root": root, "mode": "overwrite"}
     yield measured(
-        f"write {rows:,} vectors of {SIZE}",
+        f"write {rows:,} vectors of {SIZE}, with bytes",
         lambda: lakeroot.spark.write(data, "v", **options),
         lambda: data.write.mode("overwrite").parquet(parquet),
         2,
@@ -54,6 +55,31 @@ def _vectors(spark: Any, directory: Path, rows: int) -> Iterator[Row]:
         3,
         2.0,
     )
+
+    yield from _nearest(spark, directory, root, table)
+
+
+def _nearest(spark: Any, directory: Path, root: str, table: pa.Table) -> Iterator[Row]:
+    location = str(directory / "raw.lance")
+    query = table.column("v")[7].as_py()
+
+    def ours() -> Any:
+        return lakeroot.spark.read(
+            spark, "v", root=root, columns=["id"], vector=query, k=10
+        ).collect()
+
+    def alone() -> Any:
+        found = lance.dataset(location).to_table(
+            columns=["id"], nearest={"column": "v", "q": query, "k": 10}
+        )
+        return found.to_pylist()
+
+    if {row.id for row in ours()} != {row["id"] for row in alone()}:
+        raise AssertionError("the nearest vectors differ")
+    yield measured("10 nearest vectors, no index (beside pylance)", ours, alone, 5, 2.0)
+    lakeroot.spark.index(spark, "v", root=root, column="v", kind="IVF_PQ", partitions=16)
+    lance.dataset(location).create_index("v", "IVF_PQ", num_partitions=16, num_sub_vectors=48)
+    yield measured("10 nearest vectors by IVF_PQ (beside pylance)", ours, alone, 7, 2.0)
 
 
 def _merges(spark: Any, directory: Path, rows: int) -> Iterator[Row]:

@@ -1,0 +1,96 @@
+"""Spark: how jobs gain from a second core, and what a micro-batch of a stream takes."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import lakeroot.spark
+from benchmarks.report import Row
+from benchmarks.sparks import spark_and_directory
+
+TITLE = "Spark: jobs"
+PEER = "one core"
+
+
+def run(*, quick: bool) -> Iterator[Row]:
+    rows = 400_000 if quick else 4_000_000
+    one, two = _job_times(1, rows), _job_times(2, rows)
+    for name in one:
+        yield Row(name, f"{rows:,} rows", two[name], one[name], "s", bar=1.7, note="two cores")
+    yield _micro_batch(6 if quick else 12)
+
+
+def _job_times(cores: int, rows: int) -> dict[str, float]:
+    """Measure in a process of its own: a session keeps the cores it was started with."""
+    with tempfile.TemporaryDirectory() as directory:
+        command = [sys.executable, "-m", "benchmarks.spark_jobs", str(cores), str(rows), directory]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def _micro_batch(count: int) -> Row:
+    with spark_and_directory() as (spark, directory):
+        where = {"root": str(directory / "lake")}
+        for number in range(count):
+            rows = spark.range(number * 1000, number * 1000 + 1000, 1, 1)
+            lakeroot.spark.write(rows, "source", **where)
+        stream = spark.readStream.format("lakeroot").options(**where, maxVersionsPerTrigger="1")
+        query = (
+            stream.load("source")
+            .writeStream.format("lakeroot")
+            .options(**where, checkpointLocation=str(directory / "checkpoint"))
+            .trigger(availableNow=True)
+            .start("copy")
+        )
+        query.awaitTermination()
+        times = [each.durationMs["triggerExecution"] for each in query.recentProgress][2:]
+    note = f"at most 300 ms, median of {len(times)} micro-batches"
+    return Row("stream micro-batch, warm", "1,000 rows", median(times), 300, "ms", 1.0, note=note)
+
+
+def _timed_jobs(cores: int, rows: int, directory: Path) -> dict[str, float]:
+    import time
+
+    spark: Any = lakeroot.spark.session(
+        "benchmark", master=f"local[{cores}]", config={"spark.driver.memory": "4g"}
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    root = str(directory / "lake")
+    data = spark.range(0, rows, 1, 8).selectExpr("id", "rand(1) AS a", "uuid() AS word")
+    lakeroot.spark.write(data, "t", root=root, max_rows_per_file=rows // 8)
+    lakeroot.spark.backfill(spark, "t", root=root, values={"warm": "a"}, job_id="warm")
+
+    def hashed(batch: Any) -> Any:
+        import hashlib
+
+        import pyarrow as pa
+
+        words = batch.column("word").to_pylist()
+        digests = [hashlib.sha256(word.encode() * 8).hexdigest() for word in words]
+        return pa.record_batch([pa.array(digests)], names=["digest"])
+
+    jobs = {
+        "backfill by a Python function": lambda: lakeroot.spark.backfill(
+            spark, "t", root=root, values=hashed, reads=["word"], job_id="digest"
+        ),
+        "index build (BTREE over strings)": lambda: lakeroot.spark.index(
+            spark, "t", root=root, column="word", kind="BTREE"
+        ),
+    }
+    times = {}
+    for name, job in jobs.items():
+        start = time.perf_counter()
+        job()
+        times[name] = time.perf_counter() - start
+    spark.stop()
+    return times
+
+
+if __name__ == "__main__":
+    print(json.dumps(_timed_jobs(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))))
