@@ -78,7 +78,7 @@ def fields(model: type[pydantic.BaseModel], depth: int = 0) -> st.SearchStrategy
 
 
 @pytest.fixture(params=["plain", "managed"])
-def namespace(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DirectoryNamespace]:
+def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DirectoryNamespace]:
     """A catalog with a few things in it; the requests may change and drop them."""
     managed = {"table_version_management": "true"} if request.param == "managed" else {}
     found = DirectoryNamespace(root=str(tmp_path / "lake"), **managed)
@@ -112,14 +112,14 @@ def answered(call: Callable[[], Any]) -> None:
 )
 @given(data=st.data())
 def test_any_request_is_answered_or_refused(
-    namespace: DirectoryNamespace, operation: str, data: st.DataObject
+    catalog: DirectoryNamespace, operation: str, data: st.DataObject
 ) -> None:
     route = OPERATIONS[operation]
     request = data.draw(fields(route.request))
-    call = getattr(namespace, operation)
+    call = getattr(catalog, operation)
     if route.body is Body.ARROW:
         body = data.draw(st.one_of(st.just(arrow_stream()), st.binary(max_size=20)))
         answered(lambda: call(request, body))
     else:
         answered(lambda: call(request))
-    answered(lambda: furnish(namespace))
+    answered(lambda: furnish(catalog))
