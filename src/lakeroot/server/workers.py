@@ -9,15 +9,16 @@ import multiprocessing
 import signal
 import socket
 import sys
-import threading
 from inspect import signature
+from pathlib import Path
 from typing import Any, Final
 
 import uvicorn
 from uvicorn.supervisors import Multiprocess, multiprocess
 from uvicorn.supervisors.multiprocess import SIGNALS, Process
 
-_WITH_THREADS: Final = ("lance", "pyarrow", "lancedb")
+_WITH_THREADS: Final = ("lance", "pyarrow", "lancedb", "obstore")
+_OWN_THREADS: Final = Path("/proc/self/task")
 
 
 class Forked(Process):
@@ -50,6 +51,6 @@ def _can_fork() -> bool:
     return (
         sys.platform == "linux"
         and list(signature(Process).parameters) == ["config", "sockets"]  # the uvicorn we know
-        and threading.active_count() == 1
+        and len(list(_OWN_THREADS.iterdir())) == 1  # those that are not Python's as well
         and not any(name in sys.modules for name in _WITH_THREADS)
     )

@@ -1,6 +1,6 @@
 """The console in a real Chromium: pictures of every page, axe, keys, and no script but ours.
 
-Run by ``make console-shots``; the pictures are kept in ``artifacts/console``.
+Where there is a Chromium; the pictures are kept in ``artifacts/console``.
 """
 
 import os
@@ -21,6 +21,11 @@ from tests.console.catalogs import HOSTILE
 
 ARTIFACTS = Path(os.environ.get("LAKEROOT_ARTIFACTS", "artifacts")) / "console"
 FLIGHTS = "/console/t/air$flights"
+PATIENCE = 120_000
+"""Milliseconds that a busy machine may take for a page."""
+
+# One browser is enough for all of them.
+pytestmark = pytest.mark.xdist_group("chromium")
 PAGES = {
     "catalog": "/console/catalog",
     "search": "/console/catalog?q=air",
@@ -46,7 +51,9 @@ PAGES = {
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     found = os.environ.get("LAKEROOT_CHROMIUM") or shutil.which("chromium")
-    assert found, "There is no Chromium; install it, or name it with LAKEROOT_CHROMIUM"
+    if not found:
+        pytest.skip("There is no Chromium: install it, or name it with LAKEROOT_CHROMIUM")
+    expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
         yield playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
 
@@ -58,6 +65,7 @@ def window(chromium: Browser) -> Iterator[Callable[..., Page]]:
 
     def opened(**options: Any) -> Page:
         page = chromium.new_context(viewport={"width": 1360, "height": 860}, **options).new_page()
+        page.set_default_timeout(PATIENCE)
         page.on("dialog", lambda dialog: _dismiss(faults, dialog))
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on("console", lambda said: _note(faults, said.type, said.text))
