@@ -1,5 +1,6 @@
 """What a check of a catalog finds, whatever its format: every finding has a stable code."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -49,8 +50,8 @@ _ORDER: Final = {severity: position for position, severity in enumerate(Severity
 
 
 def found(
+    kinds: Mapping[str, Kind],
     code: str,
-    kind: Kind,
     subject: str,
     what: str,
     why: str,
@@ -60,7 +61,8 @@ def found(
     path: str = "",
     version: int = 0,
 ) -> Finding:
-    """Make a finding of a code."""
+    """Make a finding of a code that a catalog's kinds have."""
+    kind = kinds[code]
     return Finding(
         code,
         kind.severity,

@@ -1,6 +1,7 @@
 """What Spark asks about a read: which filters Lance takes, what the tasks are, how many rows."""
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -29,7 +30,7 @@ _KINDS: tuple[tuple[type[LakerootError], str], ...] = (
 _BOUNDED = frozenset({"limit", "vector", "fulltextquery"})
 
 
-class Reads:
+class Reads(ABC):
     """Answer what Spark asks about reads; a subclass says which table a request means."""
 
     def __init__(self, parallelism: int, *, columnar: bool) -> None:
@@ -48,9 +49,9 @@ class Reads:
             text = f"{type(known).__name__}: {known}"
             return json.dumps({"error": kind, "message": text})
 
+    @abstractmethod
     def wanted(self, request: dict[str, Any]) -> tuple[TableRef, ReadOptions, Opened]:
         """Say which table is read, and how, and open it."""
-        raise NotImplementedError
 
     def op_push(self, request: dict[str, Any]) -> list[str | None]:
         """Say which predicates Lance evaluates.

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from typing import Final, Protocol
 
 from lakeroot.model.errors import LakerootError
@@ -22,7 +23,7 @@ from lakeroot.storage.iceberg_rest.entries import Entries, Entry
 from lakeroot.storage.iceberg_rest.observing import observe
 from lakeroot.storage.iceberg_rest.syncing import schema_changes, version_changes
 from lakeroot.storage.iceberg_rest.versions import Versions
-from lakeroot.storage.lance_dir.checking.findings import KINDS as DIRECTORY_KINDS
+from lakeroot.storage.lance_dir.checking.findings import OF_TABLES
 from lakeroot.storage.lance_dir.checking.leftovers import examine_leftovers, needed_of
 from lakeroot.storage.lance_dir.checking.places import is_lance_directory
 from lakeroot.storage.lance_dir.checking.tables import Files, examine_table
@@ -38,27 +39,10 @@ OWN_KINDS: Final[Mapping[str, Kind]] = {
 }
 """The codes that only an Iceberg catalog has."""
 
-_SHARED: Final = (
-    "row-location-shared",
-    "table-missing",
-    "table-unreadable",
-    "table-file-missing",
-    "table-file-damaged",
-    "table-index-missing",
-    "table-without-version",
-    "directory-orphan",
-    "version-missing",
-    "version-stale",
-    "version-unfinished",
-    "version-direct",
-    "leftover-staged-manifest",
-    "leftover-private-directory",
-)
-KINDS: Final[Mapping[str, Kind]] = {
-    **OWN_KINDS,
-    **{code: DIRECTORY_KINDS[code] for code in _SHARED},
-}
+KINDS: Final[Mapping[str, Kind]] = {**OWN_KINDS, **OF_TABLES}
 """Every code, and what its findings have in common."""
+
+_finding: Final = partial(found, KINDS)
 
 
 class Checkable(Protocol):
@@ -102,7 +86,7 @@ def _look(
     except LakerootError as error:
         name = show(identifier)
         what = f"{name} cannot be opened"
-        return None, [_found("entry-unreadable", name, what, str(error), identifier)]
+        return None, [_finding("entry-unreadable", name, what, str(error), identifier=identifier)]
     return entry, list(_table(store, entry, cutoff_ms))
 
 
@@ -115,7 +99,9 @@ def _table(store: Checkable, entry: Entry, cutoff_ms: int) -> Iterator[Finding]:
         if entry.definition.version is not None:
             name = show(identifier)
             why = f"there is nothing at {location}"
-            yield _found("table-missing", name, f"{name} cannot be opened", why, identifier)
+            yield _finding(
+                "table-missing", name, f"{name} cannot be opened", why, identifier=identifier
+            )
         return
     damage = [
         one
@@ -146,11 +132,15 @@ def _pointers(store: Checkable, entry: Entry) -> Iterator[Finding]:
     if version_changes(now, seen):
         what = f"Readers of the catalog see another version of {name} than there is"
         why = f"it says {now.definition.version}, and the newest is {seen.version}"
-        yield _found("pointer-stale", name, what, why, entry.identifier, version=seen.version)
+        yield _finding(
+            "pointer-stale", name, what, why, identifier=entry.identifier, version=seen.version
+        )
     if schema_changes(now, seen):
         what = f"Readers of the catalog see another schema of {name} than it has"
         why = "it was changed without the catalog"
-        yield _found("schema-stale", name, what, why, entry.identifier, version=seen.version)
+        yield _finding(
+            "schema-stale", name, what, why, identifier=entry.identifier, version=seen.version
+        )
 
 
 def _kept_now(store: Checkable, identifier: Identifier) -> Kept:
@@ -165,7 +155,7 @@ def _shared(places: Mapping[str, list[Identifier]]) -> Iterator[Finding]:
             name = show(identifier)
             why = f"another table is at {location}, or below it"
             what = f"{name} shares its directory"
-            yield _found("row-location-shared", name, what, why, identifier)
+            yield _finding("row-location-shared", name, what, why, identifier=identifier)
 
 
 def _orphans(store: Checkable, owned: set[str], cutoff_ms: int) -> Iterator[Finding]:
@@ -182,18 +172,4 @@ def _orphans(store: Checkable, owned: set[str], cutoff_ms: int) -> Iterator[Find
             if files and is_lance_directory(files) and youngest <= cutoff_ms:
                 why = "it was deregistered, or the writer that created or dropped it has died"
                 what = f"No table is at {address}"
-                yield _found("directory-orphan", place, what, why, path=place)
-
-
-def _found(
-    code: str,
-    subject: str,
-    what: str,
-    why: str,
-    identifier: Identifier = (),
-    *,
-    path: str = "",
-    version: int = 0,
-) -> Finding:
-    kind = KINDS[code]
-    return found(code, kind, subject, what, why, identifier=identifier, path=path, version=version)
+                yield _finding("directory-orphan", place, what, why, path=place)

@@ -1,11 +1,12 @@
 """What can be wrong with a metastore catalog: every finding has a code that never changes."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
-from lakeroot.model.identifiers import Identifier
-from lakeroot.storage.findings import BACKUP, REPAIR, Finding, Kind, Severity, found
+from lakeroot.storage.findings import BACKUP, REPAIR, Kind, Severity, found
 from lakeroot.storage.lance_dir.checking.findings import KINDS as DIRECTORY_KINDS
+from lakeroot.storage.lance_dir.checking.findings import OF_TABLES
 
 _ERROR, _WARNING, _INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 _GC: Final = "`lakeroot gc` deletes it"
@@ -34,40 +35,12 @@ OWN_KINDS: Final[Mapping[str, Kind]] = {
 }
 """The codes that only a metastore has."""
 
-_SHARED: Final = (
-    "row-location-shared",
-    "table-missing",
-    "table-unreadable",
-    "table-file-missing",
-    "table-file-damaged",
-    "table-index-missing",
-    "table-without-version",
-    "directory-orphan",
-    "version-missing",
-    "version-stale",
-    "version-unfinished",
-    "version-direct",
-    "leftover-staged-manifest",
-    "leftover-private-directory",
-    "leftover-unfinished-file",
-)
 KINDS: Final[Mapping[str, Kind]] = {
     **OWN_KINDS,
-    **{code: DIRECTORY_KINDS[code] for code in _SHARED},
+    **OF_TABLES,
+    "leftover-unfinished-file": DIRECTORY_KINDS["leftover-unfinished-file"],
 }
 """Every code, and what its findings have in common."""
 
-
-def finding(
-    code: str,
-    subject: str,
-    what: str,
-    why: str,
-    *,
-    identifier: Identifier = (),
-    path: str = "",
-    version: int = 0,
-) -> Finding:
-    """Make a finding of a code."""
-    kind = KINDS[code]
-    return found(code, kind, subject, what, why, identifier=identifier, path=path, version=version)
+finding: Final = partial(found, KINDS)
+"""Makes a finding of a code."""

@@ -1,9 +1,9 @@
 """What can be wrong with a directory catalog: every finding has a code that never changes."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
-from lakeroot.model.identifiers import Identifier
 from lakeroot.storage.findings import BACKUP as _BACKUP
 from lakeroot.storage.findings import REPAIR as _REPAIR
 from lakeroot.storage.findings import Finding, Kind, Severity, found
@@ -66,27 +66,26 @@ KINDS: Final[Mapping[str, Kind]] = {
 }
 """Every code, and what its findings have in common."""
 
-
-def finding(
-    code: str,
-    subject: str,
-    what: str,
-    why: str,
-    *,
-    fix: str = "",
-    identifier: Identifier = (),
-    path: str = "",
-    version: int = 0,
-) -> Finding:
-    """Make a finding of a code."""
-    return found(
-        code,
-        KINDS[code],
-        subject,
-        what,
-        why,
-        fix=fix,
-        identifier=identifier,
-        path=path,
-        version=version,
+OF_TABLES: Final = {
+    code: KINDS[code]
+    for code in (
+        "row-location-shared",
+        "table-missing",
+        "table-unreadable",
+        "table-file-missing",
+        "table-file-damaged",
+        "table-index-missing",
+        "table-without-version",
+        "directory-orphan",
+        "version-missing",
+        "version-stale",
+        "version-unfinished",
+        "version-direct",
+        "leftover-staged-manifest",
+        "leftover-private-directory",
     )
+}
+"""The codes about tables and their directories, which any catalog of Lance tables can have."""
+
+finding: Final = partial(found, KINDS)
+"""Makes a finding of a code."""
