@@ -99,11 +99,13 @@ def test_a_metastore_in_use_is_clean(place: Path) -> None:
 
 @pytest.mark.parametrize(("code", "damage"), CASES, ids=[d.__name__ for _, d in CASES])
 def test_damage_is_found_and_repaired_or_left_alone(place: Path, code: str, damage: Damage) -> None:
-    if code == "revision-gap" and place_layout(place) == "deltacat-2":
-        pytest.skip("in this layout a number is passed over where a dead writer has left a file")
     make_old(place)
     damage(place)
     make_old(place)
+    if code == "revision-gap" and place_layout(place) == "deltacat-2":
+        # In this layout a number is passed over where a dead writer has left a file.
+        assert code not in codes(place)
+        return
     before = files(place)
 
     found = opened(place).check()
