@@ -109,6 +109,23 @@ def test_files_of_the_mirror_are_used_again_and_go_with_the_table(
     assert files() == set()
 
 
+def test_a_damaged_record_of_the_mirror_is_made_again(
+    make: Callable[..., Any], tmp_path: Path
+) -> None:
+    _, iceberg, _ = make(mirror=True)
+    whole = iceberg.load_table("prod.t").scan().to_arrow()
+    records = sorted(tmp_path.rglob("_iceberg/versions/*.json"))
+    assert len(records) == 6
+    for record in records:
+        record.write_bytes(record.read_bytes().replace(b"data/", b"dada/", 1)[:-1] + b"?")
+
+    again = iceberg.load_table("prod.t")
+
+    assert again.scan().to_arrow().sort_by("id").equals(whole.sort_by("id"))
+    assert len(again.scan(snapshot_id=1).to_arrow()) == 100
+    assert not any(record.read_bytes().endswith(b"?") for record in records)
+
+
 def test_an_empty_table_is_mirrored_too(make: Callable[..., Any]) -> None:
     _, iceberg, _ = make(mirror=True)
     iceberg.create_table(

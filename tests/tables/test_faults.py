@@ -36,6 +36,22 @@ def break_data(root: Path, change: Callable[[Path], object]) -> TableHandle:
     return table
 
 
+def break_manifest(root: Path, before: bytes, after: bytes) -> TableHandle:
+    table = new_table(root)
+    (file,) = Path(table.location, "_versions").glob("*.manifest")
+    assert before in file.read_bytes()
+    file.write_bytes(file.read_bytes().replace(before, after))
+    return table
+
+
+def break_tag(root: Path) -> object:
+    table = new_table(root)
+    lance.dataset(table.location).tags.create("x", 1)
+    (file,) = Path(table.location, "_refs", "tags").iterdir()
+    file.write_bytes(b"\xf8" + file.read_bytes()[1:])
+    return refs.list_tags(table)
+
+
 def conflict(root: Path) -> None:
     table = new_table(root)
     old = lance.dataset(table.location)
@@ -151,6 +167,8 @@ PROVOCATIONS: dict[str, tuple[Callable[[Path], object], int]] = {
         ),
         19,
     ),
+    "damaged tag": (break_tag, 19),
+    "damaged schema": (lambda r: describe.describe(break_manifest(r, b"int64", b"jnt64")), 19),
     "no table": (lambda r: rows.count_rows(TableHandle(str(r / "none"))), 4),
     "no table, version": (lambda r: rows.count_rows(TableHandle(str(r / "none")), version=1), 4),
     "no table, branch": (lambda r: rows.count_rows(TableHandle(str(r / "none")), branch="b"), 4),

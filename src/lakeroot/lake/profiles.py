@@ -31,6 +31,8 @@ def profiles() -> dict[str, dict[str, str]]:
         raise InvalidInputError(f"{path} is not UTF-8", str(error)) from error
     except tomllib.TOMLDecodeError as error:
         raise InvalidInputError(f"{path} is not valid TOML", str(error)) from error
+    except OSError as error:
+        raise InvalidInputError(f"{path} cannot be read", error.strerror or str(error)) from error
     found = content.get("profiles", {})
     if not isinstance(found, dict) or not all(isinstance(one, dict) for one in found.values()):
         raise InvalidInputError(

@@ -4,6 +4,7 @@ Every worker counts for itself and leaves its numbers in a directory of the whol
 second; whichever worker is asked adds them all up. Counters of workers that ended stay counted.
 """
 
+import contextlib
 import json
 import os
 from bisect import bisect_left
@@ -83,7 +84,9 @@ class Metrics:
             return
         for file in sorted(self._shared.glob("*.json")):
             if file.stem != str(os.getpid()):
-                yield json.loads(file.read_text())
+                # The numbers of a worker that is gone, or whose file is damaged, are left out.
+                with contextlib.suppress(OSError, ValueError):
+                    yield json.loads(file.read_text())
 
 
 def _counters(

@@ -162,11 +162,19 @@ RULES: Final[tuple[Rule, ...]] = (
         "Check that it can be reached, then try again",
     ),
     _rule(
-        _STORAGE
+        # The second is a panic of Lance over a manifest whose numbers are damaged.
+        r"^Encountered corrupt file|^range (?:start|end) index \d+ out of range|"
+        + _STORAGE
         + r"(?:file size is too small|Invalid range|[Mm]agic|[Cc]orrupt|Protobuf|manifest)",
         errors.InvalidTableStateError,
         "A file of the table cannot be read",
         "Restore the file, or an older version of the table",
+    ),
+    _rule(
+        r"^called `Result::unwrap\(\)`.*Unsupported logical type",
+        errors.InvalidTableStateError,
+        "The schema of the table cannot be read",
+        "Upgrade if a newer Lance wrote the table; else restore an older version of it",
     ),
     _rule(
         r"LanceError\(IO\)|internal error|panicked",

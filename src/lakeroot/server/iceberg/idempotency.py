@@ -5,6 +5,7 @@ which only one of them can do; answers that a repetition could change (5xx) are 
 """
 
 import base64
+import contextlib
 import hashlib
 import json
 import tempfile
@@ -100,9 +101,11 @@ def _as_json(response: Response) -> dict[str, Any]:
 
 
 def _replayed(file: Path, asked: str) -> Response:
-    try:
+    kept: Any = {}
+    # A file that is gone or damaged says nothing; the request is not made a second time for it.
+    with contextlib.suppress(OSError, ValueError):
         kept = json.loads(file.read_text() or "{}")
-    except FileNotFoundError:
+    if not isinstance(kept, dict):
         kept = {}
     if kept.get("asked", asked) != asked:
         raise bad_request("The Idempotency-Key was used for another request")

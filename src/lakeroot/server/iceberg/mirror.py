@@ -9,6 +9,7 @@ record is published with one put-if-absent: whoever comes second takes what is t
 import hashlib
 import json
 import uuid
+import zlib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
@@ -57,14 +58,26 @@ class MirroredVersion:
     files: dict[str, MirrorFile] = field(default_factory=dict)
 
     def to_json(self) -> bytes:
-        """Write the record."""
-        return json.dumps(asdict(self)).encode()
+        """Write the record, with a checksum: what it says is taken on trust."""
+        record = asdict(self)
+        return json.dumps({**record, "crc32": _checksum(record)}).encode()
 
 
-def _from_json(data: bytes) -> MirroredVersion:
-    found = json.loads(data)
-    files = {key: MirrorFile(**entry) for key, entry in found.pop("files").items()}
-    return MirroredVersion(**found, files=files)
+def _checksum(record: Json) -> int:
+    return zlib.crc32(json.dumps(record, sort_keys=True).encode())
+
+
+def _from_json(data: bytes) -> MirroredVersion | None:
+    """Read a record; nothing if it is damaged, as everything in a mirror can be made again."""
+    try:
+        found = json.loads(data)
+        # Records of earlier releases have none.
+        if found.pop("crc32", None) not in (None, _checksum(found)):
+            return None
+        files = {key: MirrorFile(**entry) for key, entry in found.pop("files").items()}
+        return MirroredVersion(**found, files=files)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
 
 
 def mirrored(catalog: Catalog, table: FoundTable, metadata: Json) -> Json:
@@ -116,7 +129,9 @@ class Mirror:
             made = self._make(version)
             if self._objects.put_if_absent(_record_path(version), made.to_json()):
                 return made
-        theirs = self._read(version)
+            theirs = self._read(version)
+            if theirs is None:  # It was there all the time, damaged.
+                self._objects.put(_record_path(version), made.to_json())
         return theirs or made
 
     def _read(self, version: int) -> MirroredVersion | None:
@@ -126,8 +141,8 @@ class Mirror:
     def _make(self, version: int) -> MirroredVersion:
         known = sorted(self._known())
         before = [number for number in known if number < version]
-        nearest = self._read(before[-1] if before else known[0]) if known else None
-        newest = self._read(known[-1]) if known else None
+        nearest = self._first_whole([*reversed(before), *known])
+        newest = self._first_whole(list(reversed(known)))
         dataset = dataset_of(self._catalog, self._table, version)
         schema = schema_for(dataset, nearest.ids if nearest else {}, newest.last if newest else 0)
         reusable = dict(nearest.files) if nearest else {}
@@ -140,9 +155,15 @@ class Mirror:
             version, manifest_list, schema.schema, schema.ids, schema.last, files
         )
 
+    def _first_whole(self, versions: list[int]) -> MirroredVersion | None:
+        """The first of these records that can be read."""
+        return next((found for one in versions if (found := self._read(one)) is not None), None)
+
     def _known(self) -> Iterator[int]:
         for found in self._objects.list(f"{_FOLDER}/versions/"):
-            yield int(found.path.rpartition("/")[2].removesuffix(".json"))
+            name = found.path.rpartition("/")[2].removesuffix(".json")
+            if name.isdecimal():
+                yield int(name)
 
     def _write_fragment(self, fragment: Any, schema: MirrorSchema) -> MirrorFile:
         path = f"{self._table.location}/{_FOLDER}/data/{uuid.uuid4().hex}.parquet"

@@ -49,9 +49,11 @@ def add_token(
             fix="Use letters, digits and . _ @ -, beginning with a letter or a digit",
         )
     token = new_token()
-    lines = ["[[tokens]]", f"name = {json.dumps(name)}", f'sha256 = "{hash_of(token)}"']
+    lines = ["[[tokens]]", f"name = {json.dumps(name)}"]
     if expires is not None:
         lines.append(f"expires = {expires.isoformat(timespec='seconds')}")
+    # Last: if the end of the file is lost, a token is not accepted rather than accepted for ever.
+    lines.append(f'sha256 = "{hash_of(token)}"')
 
     def added(text: str) -> str:
         if not another and any(kept.name == name for kept in parse_policy(text).tokens):
@@ -135,7 +137,7 @@ def _remove(
         return "".join(kept)
 
     if dry_run:
-        removed(file.read_text())
+        removed(file.read_text(encoding="utf-8"))
     else:
         _change(file, removed)
     return gone
@@ -180,6 +182,8 @@ def _change(file: Path, change: Callable[[str], str]) -> None:
             changed = change(text)
             parse_policy(changed)
             _replace(file, changed, mode)
+    except UnicodeDecodeError as problem:
+        raise InvalidInputError(f"The access file {file} is not UTF-8") from problem
     except OSError as problem:
         raise InvalidInputError(
             f"The access file {file} cannot be changed", problem.strerror or str(problem)

@@ -100,13 +100,14 @@ class Verifier:
         uri = self._issuer.jwks_uri
         if uri is None:
             base = self._issuer.issuer.rstrip("/")
-            uri = str(_document(f"{base}/.well-known/openid-configuration")["jwks_uri"])
+            uri = str(_document(f"{base}/.well-known/openid-configuration").get("jwks_uri", ""))
+        found = _document(uri).get("keys", [])
         keys: dict[str, jwt.PyJWK] = {}
-        for entry in _document(uri).get("keys", []):
+        for entry in found if isinstance(found, list) else []:
             try:
                 keys[str(entry.get("kid", ""))] = jwt.PyJWK(entry)
-            except jwt.PyJWTError:
-                continue  # a key of a kind we do not know is no key of ours
+            except (jwt.PyJWTError, ValueError, TypeError, AttributeError):
+                continue  # a key of a kind we do not know, or a damaged one, is no key of ours
         return keys
 
 

@@ -113,11 +113,18 @@ def _token(entry: Mapping[str, Any]) -> StaticToken:
 def _issuer(entry: Mapping[str, Any]) -> Issuer:
     known = {"issuer", "audience", "algorithms", "jwks_uri", "name_claim", "groups_claim"}
     _only(entry, known, "oidc")
-    fields = dict(entry)
-    fields["issuer"] = _text(entry, "issuer", "oidc")
-    fields["audience"] = _text(entry, "audience", "oidc")
-    if "algorithms" in fields:
-        fields["algorithms"] = tuple(fields["algorithms"])
+    fields: dict[str, Any] = {
+        key: _text(entry, key, "oidc")
+        for key in ("issuer", "audience", *sorted(entry))
+        if key != "algorithms"
+    }
+    if "algorithms" in entry:
+        names = entry["algorithms"]
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise InvalidInputError(
+                "algorithms in oidc is not a list of names", fix='Write algorithms = ["RS256"]'
+            )
+        fields["algorithms"] = tuple(names)
     return Issuer(**fields)
 
 

@@ -159,7 +159,7 @@ class RowFiles:
         return on_own_thread(self._read, fragment, columns)
 
     def _read(self, fragment: Fragment, columns: list[str] | None) -> Any:
-        with _undamaged(fragment), self._opened(fragment, columns) as reader:
+        with undamaged(f"data/{fragment.path}"), self._opened(fragment, columns) as reader:
             return reader.read_all(batch_size=max(fragment.rows, 1)).to_table()
 
     def read_row(self, fragment: Fragment, offset: int) -> Row:
@@ -167,7 +167,7 @@ class RowFiles:
         return on_own_thread(self._read_row, fragment, offset)
 
     def _read_row(self, fragment: Fragment, offset: int) -> Row:
-        with _undamaged(fragment), self._opened(fragment, None) as reader:
+        with undamaged(f"data/{fragment.path}"), self._opened(fragment, None) as reader:
             return next(rows_of(reader.take_rows([offset]).to_table()))
 
     def write_deletion(self, fragment_id: int, read_version: int, offsets: set[int]) -> Deletion:
@@ -191,10 +191,12 @@ class RowFiles:
             return set()
         import pyarrow as pa
 
-        content = self._objects.get(f"{TABLE}/{fragment.deletion.path(fragment.id)}")
+        path = fragment.deletion.path(fragment.id)
+        content = self._objects.get(f"{TABLE}/{path}")
         if content is None:
-            raise MissingFileError(fragment.deletion.path(fragment.id))
-        return set(pa.ipc.open_file(content).read_all().column(0).to_pylist())
+            raise MissingFileError(path)
+        with undamaged(path):
+            return set(pa.ipc.open_file(content).read_all().column(0).to_pylist())
 
     def _opened(self, fragment: Fragment, columns: list[str] | None) -> "_Opened":
         return _Opened(self._objects, fragment, columns)
@@ -218,8 +220,8 @@ class MissingFileError(Exception):
 
 
 @contextmanager
-def _undamaged(fragment: Fragment) -> Iterator[None]:
-    """Say that a data file is damaged in our words; Lance panics at some of the damage."""
+def undamaged(path: str) -> Iterator[None]:
+    """Say in our words that a file of the table is damaged; Lance panics at some of the damage."""
     try:
         yield
     except (LakerootError, MissingFileError, KeyboardInterrupt, SystemExit):
@@ -227,7 +229,7 @@ def _undamaged(fragment: Fragment) -> Iterator[None]:
     except BaseException as error:
         raise InvalidTableStateError(
             "The catalog cannot be read",
-            f"the file data/{fragment.path} of its `__manifest` table is damaged",
+            f"the file {path} of its `__manifest` table is damaged",
             "Run `lakeroot fsck` to see what is whole",
         ) from error
 

@@ -7,7 +7,7 @@ from typing import Any
 from lakeroot.model.errors import InvalidTableStateError
 from lakeroot.model.identifiers import DELIMITER, Identifier
 from lakeroot.storage.lance_dir.index import Index
-from lakeroot.storage.lance_dir.rows import MissingFileError, Row, RowFiles, rows_of
+from lakeroot.storage.lance_dir.rows import MissingFileError, Row, RowFiles, rows_of, undamaged
 from lakeroot.storage.lance_dir.version_file import FIRST, Fragment, VersionFile
 from lakeroot.storage.lance_dir.whole_table import WholeTable
 
@@ -107,7 +107,8 @@ def _replace_all(state: State, target: VersionFile, rows: Iterable[Row]) -> Touc
 
 def _read_all(target: VersionFile, files: RowFiles, whole_table: WholeTable) -> Iterable[Row]:
     if not target.editable:
-        return list(rows_of(whole_table.read(target.version)))
+        with undamaged(f"of version {target.version}, or one that it names,"):
+            return list(rows_of(whole_table.read(target.version)))
     rows: list[Row] = []
     for fragment in target.fragments:
         deleted = files.read_deletion(fragment)

@@ -1,9 +1,22 @@
 """The ``__manifest`` table as a whole, through pylance: for versions we do not edit by hand."""
 
-from typing import Any
+from typing import Any, Final
 
-from lakeroot.model.errors import UnsupportedOperationError
+from lakeroot.model.errors import (
+    PermissionDeniedError,
+    ServiceUnavailableError,
+    ThrottlingError,
+    UnauthenticatedError,
+    UnsupportedOperationError,
+)
 from lakeroot.storage.lance_dir.threads import on_own_thread
+
+_NOT_OF_THE_FILES: Final = (
+    PermissionDeniedError,
+    ServiceUnavailableError,
+    ThrottlingError,
+    UnauthenticatedError,
+)
 
 
 class WholeTable:
@@ -15,7 +28,16 @@ class WholeTable:
 
     def read(self, version: int) -> Any:
         """Read every row of a version, with columns we do not know."""
-        return on_own_thread(lambda: self._open(version).to_table())
+        try:
+            return on_own_thread(lambda: self._open(version).to_table())
+        except OSError as error:
+            from lakeroot.tables.faults import translation
+
+            # A storage that does not answer, or refuses, says nothing of the files.
+            known = translation(error, "Reading the catalog")
+            if isinstance(known, _NOT_OF_THE_FILES):
+                raise known from error
+            raise
 
     def _open(self, version: int) -> Any:
         import lance
