@@ -5,9 +5,9 @@ table of docs/trust.md; with ``--docs`` it puts the table there.
 """
 
 import argparse
+import hashlib
 import json
 import os
-import random
 import subprocess
 import sys
 from collections import Counter
@@ -16,86 +16,91 @@ from pathlib import Path
 from typing import Any
 
 from tests.docs.sections import put_section
-from tests.mutation.modules import CORE, LEFT_OUT, MODULES, PROJECT, SOURCE, TESTS, room_of
+from tests.mutation.equivalent import SAME
+from tests.mutation.lines import PYTEST, Seen, reaching, see_lines
+from tests.mutation.modules import ARTIFACTS, CORE, MODULES, PROJECT, room_of, source_of
 from tests.mutation.mutants import Mutant, mutants_of
 
-ARTIFACTS = PROJECT / "artifacts"
-LINES = ARTIFACTS / "mutation-lines.json"
 RESULT = ARTIFACTS / "mutation.json"
-PYTEST: tuple[str, ...] = (sys.executable, "-m", "pytest", "-q", "-p", "tests.mutation.plugin")
-PYTEST += ("-p", "no:cacheprovider", "--no-header")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sample", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=40, help="of tests for each mistake")
+    parser.add_argument("--seconds", type=float, default=60, help="of tests for each mistake")
     parser.add_argument("--at-once", type=int, default=1)
     parser.add_argument("--module", default="", help="only modules with this in their name")
-    parser.add_argument("--anew", action="store_true", help="look anew which test runs what")
+    parser.add_argument("--again", action="store_true", help="try again what was not noticed")
+    parser.add_argument("--see", action="store_true", help="only look which test runs what")
     parser.add_argument("--docs", action="store_true", help="put the table into docs/trust.md")
     asked = parser.parse_args()
     ARTIFACTS.mkdir(exist_ok=True)
-    if asked.anew or not LINES.exists():
-        see_lines()
-    tests = json.loads(LINES.read_text(encoding="utf-8"))
+    tests = see_lines(asked.at_once)
+    if asked.see:
+        return
     chosen = sample(asked.sample, asked.seed, asked.module)
-    results = []
+    known = remembered()
+    left = [one for one in chosen if not is_known(known.get(one.name), one, again=asked.again)]
+    say(f"{len(chosen)} mistakes, {len(chosen) - len(left)} of them known from before\n")
     with ThreadPoolExecutor(asked.at_once) as pool:
-        for mutant, outcome in pool.map(lambda one: tried(one, tests, asked.seconds), chosen):
-            results.append({"name": mutant.name, **outcome})
-            say(f"{len(results)}/{len(chosen)} {outcome['outcome']:9} {mutant.module}")
-            say(f":{mutant.line} {mutant.what}\n")
-    told = {"seed": asked.seed, "results": results}
-    RESULT.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        for mutant, outcome in pool.map(lambda one: tried(one, tests, asked.seconds), left):
+            known[mutant.name] = {"name": mutant.name, **outcome}
+            RESULT.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+            say(f"{outcome['outcome']:9} {mutant.name} (line {mutant.line}): {mutant.what}\n")
+    results = [known[mutant.name] for mutant in chosen]
     say("\n" + table(results, asked.seed))
     if asked.docs:
         put_section("mutation", table(results, asked.seed))
 
 
 def sample(count: int, seed: int, only: str = "") -> list[Mutant]:
-    """Choose mistakes, the same ones for the same seed and the same code."""
+    """Choose mistakes, the same ones for the same seed, also after a change of other functions."""
     found = [
         mutant
         for module in MODULES
         if only in module
         for mutant in mutants_of(module, source_of(module))
+        if (module, mutant.function, mutant.what) not in SAME
     ]
-    return random.Random(seed).sample(found, min(count, len(found)))
+    return sorted(found, key=lambda one: _lot(seed, one))[:count]
 
 
-def source_of(module: str) -> str:
-    return (SOURCE / (module.replace(".", "/") + ".py")).read_text(encoding="utf-8")
+def _lot(seed: int, mutant: Mutant) -> bytes:
+    return hashlib.sha256(f"{seed} {mutant.name} {mutant.digest}".encode()).digest()
 
 
-def see_lines() -> None:
-    """Run the tests once as they are, and note which lines of the core each of them runs."""
-    LINES.unlink(missing_ok=True)
-    environment = {**os.environ, "LAKEROOT_LINES": str(LINES)}
-    command = [*PYTEST, *TESTS, "-k", f"not ({LEFT_OUT})"]
-    subprocess.run(command, cwd=PROJECT, env=environment, check=False)
-    if not LINES.exists():
-        sys.exit("The tests did not run; nothing can be learned from them")
+def remembered() -> dict[str, Any]:
+    """Read what earlier runs have found: a run that was cut off goes on where it was."""
+    if not RESULT.exists():
+        return {}
+    found: dict[str, Any] = json.loads(RESULT.read_text(encoding="utf-8"))
+    return found
 
 
-def tried(mutant: Mutant, tests: dict[str, Any], most_seconds: float) -> tuple[Mutant, Any]:
+def is_known(found: dict[str, Any] | None, mutant: Mutant, *, again: bool) -> bool:
+    """Tell whether what was found still holds: the function is the same, or it is tried again."""
+    if found is None or found["digest"] != mutant.digest:
+        return False
+    return found["outcome"] == "killed" or not again
+
+
+def tried(mutant: Mutant, tests: Seen, most_seconds: float) -> tuple[Mutant, Any]:
     """Run the tests that reach a mistake: a few first, and more if those do not notice it."""
-    reached = {
-        name: told["seconds"]
-        for name, told in tests.items()
-        if mutant.line in told["lines"].get(mutant.module, ())
-    }
-    known = {"line": mutant.line, "what": mutant.what}
-    if not reached:
+    known = {"line": mutant.line, "what": mutant.what, "digest": mutant.digest}
+    ordered = spread(reaching(tests, mutant))
+    if not ordered:
         return mutant, {**known, "outcome": "unreached", "by": ""}
-    ordered = spread(reached)
-    few = within(ordered, most_seconds / 5)
-    outcome = run(mutant, [name for name, _ in few], 10 * most_seconds + 120)
-    more = within(ordered, most_seconds)[len(few) :]
-    if outcome["outcome"] == "survived" and more:
-        outcome = run(mutant, [name for name, _ in more], 10 * most_seconds + 120)
-    return mutant, {**known, **outcome}
+    outcome: dict[str, Any] = {}
+    done = 0
+    for seconds in (most_seconds / 8, most_seconds):
+        some = within(ordered, seconds)[done:]
+        done += len(some)
+        if some:
+            outcome = run(mutant, some)
+        if outcome["outcome"] == "killed":
+            break
+    return mutant, {**known, **outcome, "tests": done, "of": len(ordered)}
 
 
 def within(tests: list[tuple[str, float]], most_seconds: float) -> list[tuple[str, float]]:
@@ -110,30 +115,32 @@ def within(tests: list[tuple[str, float]], most_seconds: float) -> list[tuple[st
     return taken
 
 
-def run(mutant: Mutant, tests: list[str], limit: float) -> dict[str, Any]:
+def run(mutant: Mutant, tests: list[tuple[str, float]]) -> dict[str, Any]:
     """Run tests with a mistake, until one of them notices it."""
     # Other plugins take longer to load than most tests take to run.
     own = {"LAKEROOT_MUTANT": mutant.name, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    # A test that takes ten times as long as it should has noticed: something never ends.
+    longest = 30 + 10 * max(seconds for _, seconds in tests)
+    command = [*PYTEST, "-p", "pytest_timeout", "--timeout", f"{longest:.0f}", "-x", "--tb=no"]
     process = subprocess.Popen(
-        [*PYTEST, "-p", "pytest_timeout", "-x", "--tb=no", *tests],
+        [*command, *(name for name, _ in tests)],
         cwd=PROJECT,
         env={**os.environ, **own},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        start_new_session=True,
+        process_group=0,  # of its own, to be killed with all it has started
     )
     try:
-        out, _ = process.communicate(timeout=limit)
+        out, _ = process.communicate(timeout=120 + 10 * sum(seconds for _, seconds in tests))
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, 9)
         process.communicate()
-        return {"outcome": "killed", "by": "it never ended", "tests": len(tests)}
+        return {"outcome": "killed", "by": "it never ended"}
     by = next((line for line in out.splitlines() if line.startswith(("FAILED", "ERROR"))), "")
     return {
         "outcome": "survived" if process.returncode == 0 else "killed",
         "by": by or f"leaves with {process.returncode}" * bool(process.returncode),
-        "tests": len(tests),
     }
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).parents[2]
 SOURCE = PROJECT / "src"
+ARTIFACTS = PROJECT / "artifacts"
 
 CORE = {
     "model": ("identifiers", "rules"),
@@ -63,3 +64,8 @@ LEFT_OUT = "s3 or iceberg or process or five_thousand or bucket or stateful or k
 def room_of(module: str) -> str:
     """Give the part of the code that a module belongs to."""
     return module.removeprefix("lakeroot.").rpartition(".")[0]
+
+
+def source_of(module: str) -> str:
+    """Read the source of a module."""
+    return (SOURCE / (module.replace(".", "/") + ".py")).read_text(encoding="utf-8")

@@ -2,6 +2,7 @@
 
 import ast
 import copy
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -38,49 +39,50 @@ class Mutant:
     """One mistake: where it is, and what it does."""
 
     module: str
+    function: str
     number: int
     line: int
     what: str
+    digest: str
+    """Of the function: as long as it is the same, what is known of the mistake holds."""
 
     @property
     def name(self) -> str:
-        return f"{self.module}:{self.number}"
+        return f"{self.module}:{self.function}:{self.number}"
 
 
 def mutants_of(module: str, source: str) -> list[Mutant]:
     """List every mistake that can be made in a module."""
-    tree = ast.parse(source)
     found = []
-    for number, (node, what, _) in enumerate(_sites(tree)):
-        found.append(Mutant(module, number, node.lineno, what))
+    for name, function in _functions(ast.parse(source)):
+        digest = hashlib.sha256(ast.dump(function).encode()).hexdigest()[:16]
+        for number, (node, what, _) in enumerate(_sites(function)):
+            found.append(Mutant(module, name, number, node.lineno, what, digest))
     return found
 
 
-def mutated(source: str, number: int) -> ast.Module:
-    """Make one mistake in the source of a module."""
+def mutated(source: str, function: str, number: int) -> ast.Module:
+    """Make one mistake in a function of a module."""
     tree = ast.parse(source)
-    for at, (_, _, change) in enumerate(_sites(tree)):
-        if at == number:
-            change()
-            return ast.fix_missing_locations(tree)
-    raise IndexError(number)
+    _, _, change = list(_sites(dict(_functions(tree))[function]))[number]
+    change()
+    return ast.fix_missing_locations(tree)
 
 
-def _sites(tree: ast.Module) -> Iterator[tuple[Any, str, Any]]:
-    for function in _functions(tree):
-        for node in _behaviour(function):
-            yield from _changes(node)
+def _sites(function: ast.FunctionDef) -> Iterator[tuple[Any, str, Any]]:
+    for node in _behaviour(function):
+        yield from _changes(node)
 
 
-def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
+def _functions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
     """Walk the outermost functions; constants of modules and dunder texts are left alone."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
-            yield node
+            yield node.name, node
         elif isinstance(node, ast.ClassDef):
             for part in node.body:
                 if isinstance(part, ast.FunctionDef) and part.name != "__repr__":
-                    yield part
+                    yield f"{node.name}.{part.name}", part
 
 
 def _behaviour(node: ast.AST) -> Iterator[ast.AST]:

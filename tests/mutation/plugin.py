@@ -24,26 +24,26 @@ from tests.mutation.mutants import mutated
 class _Loader(importlib.machinery.SourceFileLoader):
     """Loads a module with one mistake in it."""
 
-    number = 0
+    mistake: tuple[str, int] = ("", 0)
 
     def get_code(self, fullname: str) -> Any:
         source = Path(self.path).read_text(encoding="utf-8")
-        return compile(mutated(source, self.number), self.path, "exec", dont_inherit=True)
+        return compile(mutated(source, *self.mistake), self.path, "exec", dont_inherit=True)
 
 
 class _Finder(importlib.abc.MetaPathFinder):
     """Finds the one module that is to be wrong."""
 
     def __init__(self, mutant: str) -> None:
-        self._module, _, number = mutant.partition(":")
-        self._number = int(number)
+        self._module, function, number = mutant.split(":")
+        self._mistake = (function, int(number))
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> Any:
         if fullname != self._module:
             return None
         place = str(SOURCE / (fullname.replace(".", "/") + ".py"))
         loader = _Loader(fullname, place)
-        loader.number = self._number
+        loader.mistake = self._mistake
         return importlib.util.spec_from_file_location(fullname, place, loader=loader)
 
 

@@ -6,8 +6,9 @@ import pytest
 
 from tests.docs.sections import section
 from tests.faults.matrix import COLUMNS, KINDS, Matrix, in_memory
-from tests.mutation.__main__ import sample, source_of, table
-from tests.mutation.modules import CORE, MODULES
+from tests.mutation.__main__ import is_known, sample, table
+from tests.mutation.equivalent import SAME
+from tests.mutation.modules import CORE, MODULES, source_of
 from tests.mutation.mutants import mutants_of, mutated
 
 
@@ -18,7 +19,7 @@ def test_every_mistake_compiles_and_differs(module: str) -> None:
     assert found
     right = ast.dump(ast.parse(source))
     for mutant in found[:: max(1, len(found) // 12)]:
-        wrong = mutated(source, mutant.number)
+        wrong = mutated(source, mutant.function, mutant.number)
         compile(wrong, module, "exec")
         assert ast.dump(wrong) != right, mutant
 
@@ -28,9 +29,30 @@ def test_the_same_seed_chooses_the_same_mistakes() -> None:
     assert sample(20, 1) != sample(20, 2)
 
 
+def test_a_run_that_was_cut_off_goes_on_with_what_is_known_of_unchanged_functions() -> None:
+    (mutant,) = sample(1, 1)
+    noticed = {"outcome": "killed", "digest": mutant.digest}
+
+    assert not is_known(None, mutant, again=False)
+    assert is_known(noticed, mutant, again=True)
+    assert is_known({**noticed, "outcome": "survived"}, mutant, again=False)
+    assert not is_known({**noticed, "outcome": "survived"}, mutant, again=True)
+    assert not is_known({**noticed, "digest": "of another text"}, mutant, again=False)
+
+
+def test_what_is_left_out_exists_and_has_a_reason() -> None:
+    possible = {
+        (module, mutant.function, mutant.what)
+        for module in MODULES
+        for mutant in mutants_of(module, source_of(module))
+    }
+    assert set(SAME) <= possible
+    assert all(len(reason.split()) > 3 for reason in SAME.values())
+
+
 def test_the_table_counts_what_was_noticed() -> None:
     results = [
-        {"name": f"lakeroot.model.rules:{n}", "outcome": outcome}
+        {"name": f"lakeroot.model.rules:apply:{n}", "outcome": outcome}
         for n, outcome in enumerate(["killed", "killed", "killed", "survived"])
     ]
     assert "| `model` | 4 | 3 (75 %) | 1 | 0 |" in table(results, 1)
