@@ -123,3 +123,19 @@ def test_an_id_that_is_no_directory_is_refused(identifier: str) -> None:
 def test_a_value_that_cannot_be_stored_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="cannot be a partition value"):
         partition_value(object())
+
+
+@pytest.mark.parametrize(
+    ("directory", "without"),
+    [
+        ("1000000/1000", "1000000/1000"),
+        ("place/1000000/1000", "place"),
+        ("7/1000000/1000", "7/1000000/1000"),
+        ("place/1000001/1000", "place/1000001/1000"),
+        ("place", "place"),
+    ],
+)
+def test_the_two_numbers_that_spread_revisions_are_no_part_of_a_place(
+    directory: str, without: str
+) -> None:
+    assert naming._without_partition(directory) == without

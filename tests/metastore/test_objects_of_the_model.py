@@ -238,6 +238,33 @@ def test_a_staged_partition_replaces_the_current_one_when_it_is_committed(
     assert append(metastore, "data/newer.pq") == 2
 
 
+def test_a_deleted_partition_is_gone_and_can_be_made_again(metastore: Metastore) -> None:
+    with_table(metastore)
+    append(metastore, "data/old.pq")
+    with metastore.transaction() as txn:
+        partition = txn.find_partition(txn.stream("ns", "t"))
+        assert partition is not None
+        txn.delete_partition(partition)
+    view = metastore.view()
+
+    assert view.partitions(view.stream("ns", "t")) == []
+    assert view.find_partition(view.stream("ns", "t")) is None
+    assert urls(metastore) == []
+    assert append(metastore, "data/new.pq") == 1
+    assert urls(metastore) == ["data/new.pq"]
+
+
+def test_a_delta_says_which_was_before_it(metastore: Metastore) -> None:
+    with_table(metastore)
+    append(metastore, "data/1.pq")
+    with metastore.transaction() as txn:
+        partition = txn.find_partition(txn.stream("ns", "t"))
+        assert partition is not None
+        assert txn.put_delta(partition, 7, None).previous_stream_position == 1
+        added = txn.put_delta(partition, 2**40, None, delta_type=DeltaType.ADD)
+        assert added.previous_stream_position is None
+
+
 def test_positions_only_grow(metastore: Metastore) -> None:
     with_table(metastore)
     append(metastore, "data/1.pq")

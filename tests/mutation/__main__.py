@@ -61,7 +61,7 @@ def sample(count: int, seed: int, only: str = "") -> list[Mutant]:
         for module in MODULES
         if only in module
         for mutant in mutants_of(module, source_of(module))
-        if (module, mutant.function, mutant.what) not in SAME
+        if (mutant.name, mutant.text) not in SAME
     ]
     return sorted(found, key=lambda one: _lot(seed, one))[:count]
 
@@ -80,7 +80,7 @@ def remembered() -> dict[str, Any]:
 
 def is_known(found: dict[str, Any] | None, mutant: Mutant, *, again: bool) -> bool:
     """Tell whether what was found still holds: the function is the same, or it is tried again."""
-    if found is None or found["digest"] != mutant.digest:
+    if found is None or (found["digest"], found["what"]) != (mutant.digest, mutant.what):
         return False
     return found["outcome"] == "killed" or not again
 

@@ -74,5 +74,6 @@ def reaching(tests: Seen, mutant: Mutant) -> dict[str, float]:
     return {
         name: told["seconds"]
         for name, told in tests.items()
-        if mutant.line in told["lines"].get(mutant.module, ())
+        if (lines := told["lines"].get(mutant.module))
+        and (mutant.at_import or mutant.line in lines)
     }

@@ -45,6 +45,10 @@ class Mutant:
     what: str
     digest: str
     """Of the function: as long as it is the same, what is known of the mistake holds."""
+    text: str = ""
+    """The line itself."""
+    at_import: bool = False
+    """The function makes constants: it runs when the module is imported, for every test."""
 
     @property
     def name(self) -> str:
@@ -53,12 +57,21 @@ class Mutant:
 
 def mutants_of(module: str, source: str) -> list[Mutant]:
     """List every mistake that can be made in a module."""
-    found = []
-    for name, function in _functions(ast.parse(source)):
+    tree, lines, found = ast.parse(source), source.splitlines(), []
+    early = _called_at_import(tree)
+    for name, function in _functions(tree):
         digest = hashlib.sha256(ast.dump(function).encode()).hexdigest()[:16]
         for number, (node, what, _) in enumerate(_sites(function)):
-            found.append(Mutant(module, name, number, node.lineno, what, digest))
+            text = lines[node.lineno - 1].strip()
+            own = (module, name, number, node.lineno, what, digest, text, name in early)
+            found.append(Mutant(*own))
     return found
+
+
+def _called_at_import(tree: ast.Module) -> set[str]:
+    outside = [one for one in tree.body if not isinstance(one, ast.FunctionDef | ast.ClassDef)]
+    calls = (node for one in outside for node in ast.walk(one) if isinstance(node, ast.Call))
+    return {call.func.id for call in calls if isinstance(call.func, ast.Name)}
 
 
 def mutated(source: str, function: str, number: int) -> ast.Module:
@@ -99,8 +112,8 @@ def _behaviour(node: ast.AST) -> Iterator[ast.AST]:
 def _is_words(node: ast.AST) -> bool:
     if isinstance(node, ast.JoinedStr | ast.Raise):
         return True
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-        return True
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Constant) or _is_words(node.value)
     if isinstance(node, ast.Call):
         called = node.func
         name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")

@@ -31,7 +31,7 @@ def test_the_same_seed_chooses_the_same_mistakes() -> None:
 
 def test_a_run_that_was_cut_off_goes_on_with_what_is_known_of_unchanged_functions() -> None:
     (mutant,) = sample(1, 1)
-    noticed = {"outcome": "killed", "digest": mutant.digest}
+    noticed = {"outcome": "killed", "digest": mutant.digest, "what": mutant.what}
 
     assert not is_known(None, mutant, again=False)
     assert is_known(noticed, mutant, again=True)
@@ -42,7 +42,7 @@ def test_a_run_that_was_cut_off_goes_on_with_what_is_known_of_unchanged_function
 
 def test_what_is_left_out_exists_and_has_a_reason() -> None:
     possible = {
-        (module, mutant.function, mutant.what)
+        (mutant.name, mutant.text)
         for module in MODULES
         for mutant in mutants_of(module, source_of(module))
     }

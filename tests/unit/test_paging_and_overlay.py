@@ -47,6 +47,18 @@ def test_pages_put_together_are_the_whole(names: list[str], limit: int, left_out
     assert found == [name for name in names if keep(name)]
 
 
+def test_a_page_that_is_full_of_the_last_has_no_next() -> None:
+    names = list("abcdef")
+
+    def source(after: str | None, wanted: int | None) -> list[str]:
+        return [name for name in names if after is None or name > after][:wanted]
+
+    assert paging.cut(source, None, 2, {"a", "b"}.__contains__) == paging.Page(["a", "b"], None)
+    more = paging.cut(source, None, 2, {"a", "b", "f"}.__contains__)
+    assert more.items == ["a", "b"]
+    assert paging.after_name(more.token) == "b"
+
+
 @given(st.integers(0, 2**64 - 1), st.integers(1, 2**20), st.binary(max_size=300))
 def test_fields_survive_being_written_and_read(number: int, field: int, content: bytes) -> None:
     message = protobuf.always_number(field, number) + protobuf.blob(field + 1, content)

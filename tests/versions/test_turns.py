@@ -250,3 +250,16 @@ def test_a_directory_that_is_gone_has_no_turns(tmp_path: Path) -> None:
     mine.take(str(tmp_path / "gone" / "_versions"), lambda: None)
     mine.lost(str(tmp_path / "gone" / "_versions"))
     mine.committed([str(tmp_path / "gone" / "_versions")])
+
+
+def test_who_goes_without_a_turn_takes_none_when_it_loses(table: Path, endless: None) -> None:
+    mine = Turns()
+    mine._table(str(table)).without_until = time.monotonic() + _FOREVER
+    mine.lost(str(table))
+    assert not is_taken(table)
+
+    mine._table(str(table)).without_until = 0.0
+    mine.lost(str(table))
+    assert is_taken(table)
+    mine.committed([str(table)])
+    assert not is_taken(table)

@@ -293,9 +293,7 @@ class LanceDirStore:
         self._require_manifest()
         return self._healer.put_back(version, author)
 
-    def gc(
-        self, older_than: timedelta = RETENTION, *, dry_run: bool = False, author: str = ""
-    ) -> "Collected":
+    def gc(self, older_than: timedelta, *, dry_run: bool, author: str) -> "Collected":
         """Delete what nothing in the catalog can reach any more, old enough to be nobody's."""
         self._refuse_to_change_the_past()
         from lakeroot.storage.lance_dir.collecting import collect
