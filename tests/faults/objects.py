@@ -67,6 +67,9 @@ class Fragile:
         _die(last)
         return done
 
+    def flush(self, path: str) -> None:
+        self._objects.flush(path)
+
     def head(self, path: str) -> ObjectInfo | None:
         last = self._is_last()
         found = self._objects.head(path)

@@ -8,6 +8,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import lance
+import msgspec
 import pyarrow as pa
 
 from lakeroot.lake import Lake
@@ -239,7 +240,7 @@ def point_version_elsewhere(root: Path) -> None:
         (partition,) = txn.partitions(stream)
         delta = txn.find_delta(partition, 1)
         assert isinstance(delta, Delta)
-        kept = replace(read_version(delta), manifest_path=str(staged).lstrip("/"))
+        kept = msgspec.structs.replace(read_version(delta), manifest_path=str(staged).lstrip("/"))
         txn.stage(write_version(partition, kept))
 
     careless(root, change)

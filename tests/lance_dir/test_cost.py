@@ -56,6 +56,9 @@ class CountingObjects:
         self._count("copy")
         return self._objects.copy_if_absent(source, target)
 
+    def flush(self, path: str) -> None:
+        self._objects.flush(path)
+
     def head(self, path: str) -> ObjectInfo | None:
         self._count("head")
         return self._objects.head(path)

@@ -31,6 +31,9 @@ class MemoryObjects:
     def copy_if_absent(self, source: str, target: str) -> bool:
         return self.put_if_absent(target, self.held[source][0])
 
+    def flush(self, path: str) -> None:
+        """There is no disk."""
+
     def head(self, path: str) -> ObjectInfo | None:
         found = self.held.get(path)
         return None if found is None else ObjectInfo(path, len(found[0]), found[1])
@@ -79,6 +82,7 @@ _CALLS = (
     "put",
     "put_if_absent",
     "copy_if_absent",
+    "flush",
     "head",
     "exists",
     "list",

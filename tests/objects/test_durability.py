@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+import lance
+import pyarrow as pa
 import pytest
 
 from lakeroot import DeltaCatNamespace, DirectoryNamespace
@@ -64,3 +66,28 @@ def test_a_new_directory_is_flushed_with_the_one_above_it(tmp_path: Path, disk: 
 
     flushed = {place for what, place in disk.events if what == "flush"}
     assert {str(tmp_path), str(tmp_path / "a"), str(tmp_path / "a" / "b")} <= flushed
+
+
+def test_a_version_is_on_the_disk_before_the_catalog_names_it(tmp_path: Path, disk: Disk):
+    namespace = DirectoryNamespace(root=str(tmp_path), table_version_management="true")
+    rows = pa.table({"x": [1]})
+    lance.write_dataset(rows, namespace_client=namespace, table_id=["t"])
+    disk.events.clear()
+
+    lance.write_dataset(rows, namespace_client=namespace, table_id=["t"], mode="append")
+
+    disk.assert_everything_was_flushed()
+    kinds = [(kind, Path(place)) for kind, place in disk.events]
+    staged = [at for at, (kind, place) in enumerate(kinds) if kind == "flush" and _is_staged(place)]
+    named = [at for at, (kind, place) in enumerate(kinds) if kind == "name" and _is_row(place)]
+    assert staged
+    assert named
+    assert staged[0] < named[0]
+
+
+def _is_staged(place: Path) -> bool:
+    return place.parent.name == "_versions" and ".manifest-" in place.name
+
+
+def _is_row(place: Path) -> bool:
+    return place.parent.parent.name == "__manifest" and place.suffix == ".manifest"

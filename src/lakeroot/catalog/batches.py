@@ -1,7 +1,8 @@
 """Several operations on tables in one commit of the catalog: all of them, or none."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from lakeroot.catalog.catalog import Catalog
 from lakeroot.catalog.version_commits import NewVersion, Staged, VersionCommits
@@ -13,8 +14,7 @@ from lakeroot.model.records import Table, TableVersion
 from lakeroot.tables.versions import MAIN, VersionRange
 
 
-@dataclass(frozen=True, slots=True)
-class DeclareOperation:
+class DeclareOperation(Struct, frozen=True):
     """Declare a table."""
 
     identifier: Identifier
@@ -22,16 +22,14 @@ class DeclareOperation:
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteVersionsOperation:
+class DeleteVersionsOperation(Struct, frozen=True):
     """Delete versions of a table."""
 
     identifier: Identifier
     ranges: tuple[VersionRange, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DeregisterOperation:
+class DeregisterOperation(Struct, frozen=True):
     """Take a table's name away and leave its data."""
 
     identifier: Identifier

@@ -1,6 +1,6 @@
 """Migration from V1 to V2: every table directory gets a row of the manifest."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from lakeroot.catalog.catalog import Catalog
 from lakeroot.model.commits import RegisterTable
@@ -9,8 +9,7 @@ from lakeroot.model.identifiers import ROOT, Identifier
 from lakeroot.model.records import Table
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
+class Migration(Struct, frozen=True):
     """Which tables were given a row, and which are only declared and were left alone."""
 
     migrated: tuple[Identifier, ...]

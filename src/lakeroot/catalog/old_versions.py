@@ -8,10 +8,11 @@ they are. What Lance removes is told in bytes before, from the manifests.
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any, Final
+
+from msgspec import Struct
 
 from lakeroot.catalog.catalog import Catalog
 from lakeroot.catalog.versions import TableVersions
@@ -32,8 +33,7 @@ KEPT_AT_LEAST: Final = 1
 _LOOKS: Final = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """The versions of a table that can go, and the files that only they name."""
 
     versions: tuple[int, ...]

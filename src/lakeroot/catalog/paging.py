@@ -4,8 +4,9 @@ import base64
 import binascii
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
+
+from msgspec import Struct
 
 from lakeroot.model.errors import InvalidInputError
 
@@ -14,8 +15,7 @@ Item = TypeVar("Item", str, tuple[str, ...])
 _SIGN: Final = "lakeroot"
 
 
-@dataclass(frozen=True, slots=True)
-class Page(Generic[Item]):
+class Page(Generic[Item], Struct, frozen=True):
     """Some of the items, and the token of the next page if there is one."""
 
     items: list[Item]

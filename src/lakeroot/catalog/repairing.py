@@ -5,7 +5,8 @@ ordinary commits only. Everything is looked at again before it is touched.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from lakeroot.catalog.catalog import Catalog
 from lakeroot.catalog.versions import TableVersions
@@ -16,8 +17,7 @@ from lakeroot.storage.lance_dir import LanceDirStore
 from lakeroot.storage.lance_dir.removing import REMOVABLE, remove
 
 
-@dataclass(frozen=True, slots=True)
-class Repair:
+class Repair(Struct, frozen=True):
     """What became of a finding: repaired, or why not."""
 
     finding: Finding

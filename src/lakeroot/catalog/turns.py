@@ -18,8 +18,9 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from lakeroot.model.errors import LakerootError
 
@@ -39,8 +40,7 @@ _KNOWN: Final = 256
 _ASKED: Final = -1
 
 
-@dataclass(slots=True, eq=False)
-class _Table:
+class _Table(Struct, eq=False):
     """What this client knows of the writers of one table."""
 
     meets_others_until: float = 0.0

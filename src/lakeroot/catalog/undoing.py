@@ -5,8 +5,9 @@ refused where the objects have changed since, and where the data it would need h
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from lakeroot.catalog.catalog import Catalog
 from lakeroot.catalog.versions import TableVersions
@@ -37,8 +38,7 @@ TRASH_COMMITS: Final = 500
 """How many commits are searched for tables that can have their names back."""
 
 
-@dataclass(frozen=True, slots=True)
-class Inverse:
+class Inverse(Struct, frozen=True):
     """What takes a commit back: changes of names, and tables to restore to older versions."""
 
     commit: int
@@ -57,8 +57,7 @@ class Inverse:
         return told + [f"restore {show(t.identifier)} to version {v}" for t, v in self.restores]
 
 
-@dataclass(frozen=True, slots=True)
-class Trashed:
+class Trashed(Struct, frozen=True):
     """A table that lost its name and still has its data."""
 
     table: Table

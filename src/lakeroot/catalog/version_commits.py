@@ -7,8 +7,10 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from lakeroot.catalog.catalog import Catalog
 from lakeroot.catalog.version_files import VersionFiles
@@ -43,8 +45,7 @@ _AGAIN: Final = "Read the table again and commit the version after its newest"
 _LOG: Final = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class NewVersion:
+class NewVersion(Struct, frozen=True):
     """A version that a writer asks for: the manifest is staged, the number is to be its own."""
 
     identifier: Identifier
@@ -55,8 +56,7 @@ class NewVersion:
     metadata: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Staged:
+class Staged(Struct, frozen=True):
     """A new version that was looked at: its table, its files, its bytes."""
 
     asked: NewVersion
@@ -131,6 +131,9 @@ class VersionCommits:
         self, staged: Sequence[Staged], others: Sequence[Change], message: str
     ) -> list[TableVersion]:
         now_ms = int(time.time() * 1000)
+        for one in staged:
+            # A row must not outlive a power failure that its manifest does not.
+            one.files.flush(one.manifest)
         for attempt in range(_ATTEMPTS):
             unchanged = self._unchanged(staged, others)
             changes, already = self._plan(staged, others, now_ms)

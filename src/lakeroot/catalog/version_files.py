@@ -144,6 +144,10 @@ class VersionFiles:
             )
         return content
 
+    def flush(self, manifest: StagedManifest) -> None:
+        """Wait until a staged manifest is on the disk: its writer did not."""
+        self._files.flush(manifest.path)
+
     def finalise(self, manifest: StagedManifest, content: bytes) -> None:
         """Put a manifest into its final place; the same bytes may already be there."""
         path = manifest.final_path

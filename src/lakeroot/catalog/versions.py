@@ -7,8 +7,9 @@ count from the first look, and are taken into the catalog with the next commit.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from lakeroot.catalog.catalog import Catalog
 from lakeroot.catalog.paging import after_name, token_of

@@ -1,7 +1,6 @@
 """Commands that look after a catalog."""
 
 import re
-from dataclasses import asdict
 from datetime import timedelta
 from typing import Any, Final
 
@@ -73,7 +72,7 @@ def fsck(ctx: click.Context, repair: bool, dry_run: bool, grace: timedelta) -> N
     if repair or dry_run:
         done = lake.repair(findings, dry_run=dry_run)
         outcomes = {one.finding: one.outcome for one in done}
-    rows = [(*(asdict(one)[name] for name in _SHOWN), outcomes.get(one, "")) for one in findings]
+    rows = [(*(getattr(one, name) for name in _SHOWN), outcomes.get(one, "")) for one in findings]
     print_found(ctx, [*_SHOWN, "repair"], rows, "Everything is in order.")
     if any(one.severity == "error" and outcomes.get(one) != "repaired" for one in findings):
         raise SystemExit(EXIT_FAILED)

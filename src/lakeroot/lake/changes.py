@@ -1,14 +1,14 @@
 """What differs between two states of a catalog."""
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from lakeroot.lake.calls import Calls
 from lakeroot.lake.display import html_table
 
 
-@dataclass(frozen=True, slots=True)
-class Diff:
+class Diff(Struct, frozen=True):
     """Names that are only in the one or the other, and tables whose version differs."""
 
     added: tuple[str, ...]

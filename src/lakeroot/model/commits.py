@@ -6,14 +6,14 @@ Every change carries its own conditions (a new namespace needs its parent and a 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from lakeroot.model.identifiers import Identifier
 from lakeroot.model.records import Record, TableVersion
 
 
-@dataclass(frozen=True, slots=True)
-class Unchanged:
+class Unchanged(Struct, frozen=True):
     """The object is still as the caller read it (or still absent)."""
 
     identifier: Identifier
@@ -23,31 +23,27 @@ class Unchanged:
 Requirement = Unchanged
 
 
-@dataclass(frozen=True, slots=True)
-class CreateNamespace:
+class CreateNamespace(Struct, frozen=True):
     """Add a namespace."""
 
     identifier: Identifier
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class AlterNamespace:
+class AlterNamespace(Struct, frozen=True):
     """Replace the properties of a namespace, the root included."""
 
     identifier: Identifier
     properties: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class DropNamespace:
+class DropNamespace(Struct, frozen=True):
     """Remove an empty namespace."""
 
     identifier: Identifier
 
 
-@dataclass(frozen=True, slots=True)
-class DeclareTable:
+class DeclareTable(Struct, frozen=True):
     """Reserve a name and a location for a table that has no data yet."""
 
     identifier: Identifier
@@ -55,8 +51,7 @@ class DeclareTable:
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterTable:
+class RegisterTable(Struct, frozen=True):
     """Give a name to a table that is already at a location."""
 
     identifier: Identifier
@@ -64,39 +59,34 @@ class RegisterTable:
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class AlterTable:
+class AlterTable(Struct, frozen=True):
     """Replace the properties of a table."""
 
     identifier: Identifier
     properties: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class DeregisterTable:
+class DeregisterTable(Struct, frozen=True):
     """Take the name away and leave the data, for good or until it is collected as garbage."""
 
     identifier: Identifier
     to_trash: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DropTable:
+class DropTable(Struct, frozen=True):
     """Take the name away, then delete the data."""
 
     identifier: Identifier
 
 
-@dataclass(frozen=True, slots=True)
-class RenameTable:
+class RenameTable(Struct, frozen=True):
     """Give a table another name, in the same namespace or another; its data does not move."""
 
     identifier: Identifier
     new_identifier: Identifier
 
 
-@dataclass(frozen=True, slots=True)
-class CreateTableVersions:
+class CreateTableVersions(Struct, frozen=True):
     """Add versions to a table whose versions the catalog keeps (an external manifest store)."""
 
     identifier: Identifier
@@ -104,8 +94,7 @@ class CreateTableVersions:
     branch: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PointTableVersions:
+class PointTableVersions(Struct, frozen=True):
     """Replace what is known of versions that exist: their manifests are in their final place."""
 
     identifier: Identifier
@@ -113,8 +102,7 @@ class PointTableVersions:
     branch: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteTableVersions:
+class DeleteTableVersions(Struct, frozen=True):
     """Forget versions of a table whose versions the catalog keeps."""
 
     identifier: Identifier
@@ -122,8 +110,7 @@ class DeleteTableVersions:
     branch: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ManageTableVersions:
+class ManageTableVersions(Struct, frozen=True):
     """Make the catalog the arbiter of its tables' versions, or stop it being that."""
 
     enabled: bool
@@ -147,8 +134,7 @@ Change = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(Struct, frozen=True):
     """Changes that happen together or not at all, in this order."""
 
     changes: tuple[Change, ...]
@@ -157,8 +143,7 @@ class Commit:
     author: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
+class Committed(Struct, frozen=True):
     """Where a commit went: the version of the whole catalog that holds it."""
 
     version: int

@@ -1,17 +1,17 @@
 """What a catalog knows: namespaces, tables, table versions. Plain frozen values."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
+
+from msgspec import Struct, field
 
 from lakeroot.model.identifiers import Identifier
 
 NO_PROPERTIES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Namespace:
+class Namespace(Struct, frozen=True):
     """A namespace: a name under its parent, with properties."""
 
     identifier: Identifier
@@ -19,8 +19,7 @@ class Namespace:
     created_at_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """A table: a name for the Lance table at a location.
 
     The location is written as the store keeps it, relative to the store's root wherever possible;
@@ -36,8 +35,7 @@ class Table:
 Record = Namespace | Table
 
 
-@dataclass(frozen=True, slots=True)
-class TableVersion:
+class TableVersion(Struct, frozen=True):
     """One committed version of a table: a number and the manifest file that holds it."""
 
     version: int

@@ -1,9 +1,10 @@
 """The directory catalog as a Lance namespace, built from string properties."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+
+from msgspec.structs import replace
 
 from lakeroot.catalog import Catalog
 from lakeroot.catalog.discarding import discard_namespace, discard_table

@@ -7,8 +7,9 @@ Lakeroot's Spark pipeline is called ``spark``. A program can also set ``job_runn
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
+
+from msgspec import Struct
 
 from lakeroot.model.errors import InvalidInputError, UnsupportedOperationError
 from lakeroot.model.identifiers import Identifier
@@ -17,8 +18,7 @@ GROUP: Final = "lakeroot.jobs"
 PROPERTY: Final = "jobs"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackfillColumn:
+class BackfillColumn(Struct, frozen=True, kw_only=True):
     """Fill a column by its expression, in all rows or in those a predicate keeps."""
 
     job: str
@@ -30,8 +30,7 @@ class BackfillColumn:
     batch_size: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RefreshView:
+class RefreshView(Struct, frozen=True, kw_only=True):
     """Replace the rows of a view by the rows that its query finds now."""
 
     job: str

@@ -7,10 +7,10 @@ of the target's own choice, the manifests last, so that no version is seen befor
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 
 from lance_namespace import LanceNamespace, LanceNamespaceError
+from msgspec import Struct, field
 
 from lakeroot.model.errors import LakerootError
 from lakeroot.model.identifiers import Identifier, show
@@ -32,8 +32,7 @@ class Kind(StrEnum):
     CONFLICT = "conflict"
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One difference between two catalogs, and what removes it.
 
     A conflict is a difference that only a person can remove; it is told and left alone.
@@ -50,8 +49,7 @@ class Step:
         return f"{self.kind} {show(self.identifier)}" + (f" ({self.why})" if self.why else "")
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """What a sync did, and what it could not do."""
 
     done: tuple[Step, ...] = ()

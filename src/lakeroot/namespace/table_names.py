@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import replace
 
 from lance_namespace import (
     CreateTableRequest,
@@ -23,6 +22,7 @@ from lance_namespace import (
     TableExistsRequest,
     TableExistsResponse,
 )
+from msgspec.structs import replace
 
 from lakeroot.catalog.modes import RegisterMode
 from lakeroot.model.errors import (

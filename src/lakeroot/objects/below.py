@@ -1,7 +1,8 @@
 """The objects of one directory, seen as a root of their own."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from lakeroot.objects.contract import Listing, ObjectInfo, Objects
 
@@ -28,6 +29,10 @@ class Below:
     def copy_if_absent(self, source: str, target: str) -> bool:
         """Copy an object unless the target exists; tell whether it was copied. Atomic."""
         return self._objects.copy_if_absent(self._prefix + source, self._prefix + target)
+
+    def flush(self, path: str) -> None:
+        """Wait until an object that somebody else wrote is on the disk, where there is one."""
+        self._objects.flush(self._prefix + path)
 
     def head(self, path: str) -> ObjectInfo | None:
         """Describe an object; nothing if there is none."""

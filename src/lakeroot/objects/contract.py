@@ -5,12 +5,12 @@ of the root. A race that is lost is a value (``False``); an error is a storage t
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class ObjectInfo:
+
+class ObjectInfo(Struct, frozen=True):
     """One object as a listing shows it."""
 
     path: str
@@ -19,8 +19,7 @@ class ObjectInfo:
     e_tag: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(Struct, frozen=True):
     """One level of a directory: the names of its directories, and its objects."""
 
     directories: tuple[str, ...]
@@ -44,6 +43,10 @@ class Objects(Protocol):
 
     def copy_if_absent(self, source: str, target: str) -> bool:
         """Copy an object unless the target exists; tell whether it was copied. Atomic."""
+        ...
+
+    def flush(self, path: str) -> None:
+        """Wait until an object that somebody else wrote is on the disk, where there is one."""
         ...
 
     def head(self, path: str) -> ObjectInfo | None:

@@ -98,7 +98,7 @@ class LocalObjects:
     def copy_if_absent(self, source: str, target: str) -> bool:
         """Copy an object unless the target exists; tell whether it was copied. Atomic."""
         try:
-            if not self._fsync and self._is_linked(source, target):
+            if self._is_linked(source, target):
                 return True
         except FileExistsError:
             return False
@@ -114,9 +114,18 @@ class LocalObjects:
         place = self.local_path(source)
         if not stat.S_ISREG(os.lstat(place).st_mode):
             return False  # Of a symbolic link what it leads to is copied, as it is now.
+        self._sync_content(place)
         os.utime(place)  # A copy is as old as its copying.
         os.link(place, self.local_path(target))
+        self._sync_directory(self.local_path(target))
         return True
+
+    def flush(self, path: str) -> None:
+        """Wait until an object that somebody else wrote is on the disk, and its name with it."""
+        with translated(f"flushing {path}"):
+            place = self.local_path(path)
+            self._sync_content(place)
+            self._sync_directory(place)
 
     def head(self, path: str) -> ObjectInfo | None:
         """Describe an object; nothing if there is none."""
@@ -267,12 +276,15 @@ class LocalObjects:
         return True
 
     def _sync_directory(self, target: str) -> None:
+        self._sync_content(os.path.dirname(target))  # noqa: PTH120
+
+    def _sync_content(self, place: str) -> None:
         if not self._fsync:
             return
         try:
-            handle = os.open(os.path.dirname(target), os.O_RDONLY)  # noqa: PTH120
+            handle = os.open(place, os.O_RDONLY)
         except FileNotFoundError:
-            return  # Somebody has deleted the directory, and what was put with it.
+            return  # Somebody has deleted it, and what was put below it.
         try:
             os.fsync(handle)
         finally:

@@ -104,6 +104,9 @@ class RemoteObjects:
             raise NotFoundError(f"There is no object at {source}")
         return self.put_if_absent(target, data)
 
+    def flush(self, path: str) -> None:
+        """Do nothing: a bucket acknowledges what it has stored."""
+
     def head(self, path: str) -> ObjectInfo | None:
         """Describe an object; nothing if there is none."""
         with translated(f"looking at {path}"):

@@ -6,7 +6,6 @@ a JVM, and a job outlives the server that has accepted it. On one machine one jo
 """
 
 import contextlib
-import dataclasses
 import fcntl
 import json
 import os
@@ -18,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 from pyspark.sql import SparkSession
 
 from lakeroot.model.errors import InvalidInputError, LakerootError
@@ -90,7 +90,7 @@ class SparkJobs:
             "properties": dict(self._catalog.properties),
             "master": self._master,
             "kind": kind,
-            "job": dataclasses.asdict(job),
+            "job": msgspec.structs.asdict(job),
         }
         return json.dumps(described).encode()
 

@@ -7,8 +7,9 @@ moment leaves the commit either whole or undone.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
+
+from msgspec import Struct
 
 from lakeroot.model.commits import Commit, Committed
 from lakeroot.model.errors import LakerootError
@@ -48,8 +49,7 @@ class View(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryEntry:
+class HistoryEntry(Struct, frozen=True):
     """One commit of the catalog: when, who, why, and which objects it changed."""
 
     version: int

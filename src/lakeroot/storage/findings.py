@@ -1,9 +1,10 @@
 """What a check of a catalog finds, whatever its format: every finding has a stable code."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from lakeroot.model.identifiers import Identifier
 
@@ -27,8 +28,7 @@ class Kind(NamedTuple):
     repairable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One thing that is wrong: with what, why, and what to do about it."""
 
     code: str

@@ -12,10 +12,11 @@ Nothing here touches storage: these are the rules, as functions of strings and n
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final
+
+from msgspec import Struct
 
 from lakeroot.model.errors import InvalidInputError
 
@@ -41,8 +42,7 @@ class NamingScheme(StrEnum):
     V2 = "V2"
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestName:
+class ManifestName(Struct, frozen=True):
     """The name of a committed manifest, understood."""
 
     version: int
@@ -52,8 +52,7 @@ class ManifestName:
         return manifest_name(self.version, self.scheme)
 
 
-@dataclass(frozen=True, slots=True)
-class StagedManifest:
+class StagedManifest(Struct, frozen=True):
     """A staged manifest that is known to lie in the table's own versions directory.
 
     Both paths are relative to the table, so joining them to the table's location can lead
@@ -75,8 +74,7 @@ class StagedManifest:
         return f"{self.directory}/{self.final}"
 
 
-@dataclass(frozen=True, slots=True)
-class VersionRange:
+class VersionRange(Struct, frozen=True):
     """The versions from `start` up to but not including `end`; no end means all that follow."""
 
     start: int

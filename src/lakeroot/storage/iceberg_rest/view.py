@@ -1,7 +1,5 @@
 """Looking at an Iceberg REST catalog: nothing is asked before it is needed, nor twice."""
 
-from dataclasses import dataclass, field
-
 from lakeroot.model.errors import NamespaceNotFoundError
 from lakeroot.model.identifiers import ROOT, Identifier
 from lakeroot.model.records import Namespace, Record, Table
@@ -10,14 +8,17 @@ from lakeroot.storage.iceberg_rest.entries import Entries, Entry
 from lakeroot.storage.iceberg_rest.properties import created_at, owners_of_namespace
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class EntryTable(Table):
+class EntryTable(Table, frozen=True, eq=False, kw_only=True):
     """A table that remembers the entry it was read from, so that its files open without a look."""
 
-    entry: Entry = field(repr=False)
+    entry: Entry
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Table) and _known(self) == _known(other)
+
+    def __ne__(self, other: object) -> bool:
+        # A struct compares itself and asks no method of ours.
+        return not self == other
 
     def __hash__(self) -> int:
         return hash(self.identifier)

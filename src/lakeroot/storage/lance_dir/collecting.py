@@ -7,9 +7,10 @@ is somebody's data, even without a row: it may have been deregistered, and stays
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Protocol
+
+from msgspec import Struct
 
 from lakeroot.model.errors import InvalidInputError, InvalidTableStateError
 from lakeroot.model.progress import each
@@ -29,8 +30,7 @@ SHORTEST: Final = timedelta(hours=1)
 """However short the window: what is younger may be a writer's who is at work."""
 
 
-@dataclass(frozen=True, slots=True)
-class Garbage:
+class Garbage(Struct, frozen=True):
     """Something that was removed, or would be."""
 
     path: str
@@ -38,8 +38,7 @@ class Garbage:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Collected:
+class Collected(Struct, frozen=True):
     """Everything that was removed, or would be."""
 
     garbage: tuple[Garbage, ...]

@@ -13,8 +13,9 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from lakeroot.model.commits import (
     Commit,
@@ -45,8 +46,7 @@ def _closed() -> threading.Lock:
     return lock
 
 
-@dataclass(slots=True, eq=False)
-class Pending:
+class Pending(Struct, eq=False):
     """A commit that waits for its turn."""
 
     commit: Commit
@@ -77,8 +77,7 @@ class Pending:
         return ConcurrentModificationError("The commit was not made", fix="Try again")
 
 
-@dataclass(frozen=True, slots=True)
-class _Drafted:
+class _Drafted(Struct, frozen=True):
     """What a batch does to the version it comes after."""
 
     after: VersionFile

@@ -5,8 +5,9 @@ import os
 import time
 from collections.abc import Container
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from lakeroot.model.errors import InvalidInputError
 from lakeroot.objects import LocalObjects, Objects
@@ -26,8 +27,7 @@ _AT_ONCE: Final = 32
 _ENOUGH: Final = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(Struct, frozen=True):
     """What is in the directory of a root table."""
 
     has_files: bool

@@ -1,9 +1,10 @@
 """The index section of a version file: which indexes the table has, and what they cover."""
 
 import struct
-from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
+
+from msgspec import Struct
 
 from lakeroot.storage.lance_dir import protobuf
 
@@ -12,8 +13,7 @@ _HEAD: Final = struct.Struct("<II")
 _LARGEST_ARRAY: Final = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class TableIndex:
+class TableIndex(Struct, frozen=True):
     """An index: its name, the directory of its files, the fragments it covers (none: unknown)."""
 
     name: str

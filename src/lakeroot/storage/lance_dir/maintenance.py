@@ -6,8 +6,9 @@ the three indexes of the specification are what they read fastest.
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from lakeroot.storage.lance_dir import index_section
 from lakeroot.storage.lance_dir.commits import Committer
@@ -25,8 +26,7 @@ _ATTEMPTS: Final = 5
 _LOG: Final = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Optimized:
+class Optimized(Struct, frozen=True):
     """The version that is in shape now, its data files, and its indexes over all of them."""
 
     version: int

@@ -10,9 +10,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
 from typing import Final
 from uuid import uuid4
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from lakeroot.model.errors import (
     InvalidTableStateError,
@@ -45,8 +47,7 @@ _LONGEST_STAGING: Final = 20 * 60
 """Seconds after which files that wait for their version might be taken for a crashed writer's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(Struct, frozen=True):
     """The rows and the table metadata that the next version shall have instead."""
 
     rows: Mapping[Identifier, Row | None]
@@ -345,8 +346,7 @@ class ManifestTable:
         return self._state
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
+class _Plan(Struct, frozen=True):
     """Which rows go, which files stay, and what the new file holds."""
 
     removed: list[tuple[Identifier, str, int]]
@@ -355,8 +355,7 @@ class _Plan:
     rows: list[Row]
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(Struct, frozen=True):
     """A version that is ready to be published."""
 
     target: VersionFile

@@ -1,12 +1,11 @@
 """How a directory catalog behaves."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from lakeroot.model.errors import InvalidInputError
 
 
-@dataclass(frozen=True, slots=True)
-class DirectorySettings:
+class DirectorySettings(Struct, frozen=True):
     """The switches of a directory catalog; both schemes together are the compatibility mode."""
 
     manifest_enabled: bool = True

@@ -1,8 +1,9 @@
 """One version of the ``__manifest`` table in memory, and how it becomes the next one."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from lakeroot.model.errors import InvalidTableStateError
 from lakeroot.model.identifiers import DELIMITER, Identifier
@@ -15,8 +16,7 @@ REWRITTEN_ELSEWHERE = ""
 """The file of rows whose position is unknown: the version was made in a way we do not edit."""
 
 
-@dataclass(slots=True)
-class State:
+class State(Struct):
     """A version, its rows, and the rows its files hold no more."""
 
     version_file: VersionFile = FIRST
@@ -29,8 +29,7 @@ class State:
         return self.version_file.version
 
 
-@dataclass(frozen=True, slots=True)
-class Touched:
+class Touched(Struct, frozen=True):
     """The rows that a step from one version to the next took away or added, by identifier."""
 
     before: dict[Identifier, Row]

@@ -9,9 +9,10 @@ into it before the first file is deleted.
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
+
+from msgspec import Struct
 
 from lakeroot.model.errors import (
     InvalidInputError,
@@ -34,8 +35,7 @@ _DIRECTORIES: Final = ("data", "_deletions", "_indices")
 _AT_ONCE: Final = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Vacuumed:
+class Vacuumed(Struct, frozen=True):
     """What was deleted (or would be), and the oldest version that can still be read."""
 
     files: tuple[str, ...]

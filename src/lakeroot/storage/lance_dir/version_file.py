@@ -11,9 +11,11 @@ Layout: [index section] [transaction] [manifest] and sixteen bytes of footer.
 import json
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from lakeroot.storage.lance_dir import index_section, protobuf
 from lakeroot.storage.lance_dir.protobuf import MalformedError
@@ -71,8 +73,7 @@ _FIELDS: Final = b"".join(protobuf.blob(FIELDS, column) for column in SCHEMA)
 _OVERWRITTEN_FIELDS: Final = b"".join(protobuf.blob(2, column) for column in SCHEMA)
 
 
-@dataclass(frozen=True, slots=True)
-class Deletion:
+class Deletion(Struct, frozen=True):
     """The rows of a fragment that are gone: a file of offsets."""
 
     file_type: int
@@ -86,8 +87,7 @@ class Deletion:
         return f"_deletions/{fragment_id}-{self.read_version}-{self.id}.{suffix}"
 
 
-@dataclass(frozen=True, slots=True)
-class Fragment:
+class Fragment(Struct, frozen=True):
     """Some rows of the table: one data file, less the rows that are deleted."""
 
     id: int
@@ -95,7 +95,7 @@ class Fragment:
     size_bytes: int
     rows: int
     deletion: Deletion | None = None
-    raw: bytes | None = field(default=None, repr=False)
+    raw: bytes | None = None
     simple: bool = True
 
     @property
@@ -104,8 +104,7 @@ class Fragment:
         return self.rows - (self.deletion.rows if self.deletion else 0)
 
 
-@dataclass(frozen=True, slots=True)
-class VersionFile:
+class VersionFile(Struct, frozen=True):
     """What one version of the table is made of."""
 
     version: int
@@ -113,8 +112,8 @@ class VersionFile:
     fragments: tuple[Fragment, ...]
     table_metadata: Mapping[str, str]
     max_fragment_id: int = -1
-    index_section: bytes | None = field(default=None, repr=False)
-    kept: bytes = field(default=b"", repr=False)
+    index_section: bytes | None = None
+    kept: bytes = b""
     editable: bool = True
     message: str = ""
     author: str = ""

@@ -1,8 +1,9 @@
 """Is the ``__manifest`` table whole: its versions, and every file they name."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from itertools import pairwise
+
+from msgspec import Struct, field
 
 from lakeroot.model.errors import UnsupportedOperationError
 from lakeroot.objects import Objects
@@ -20,8 +21,7 @@ from lakeroot.tables.versions import LAST_VERSION
 _KINDS_OF_FILES = ("data", "_deletions", "_indices")
 
 
-@dataclass(slots=True)
-class Examined:
+class Examined(Struct):
     """What was found, and whether the rows of the newest version can be trusted."""
 
     findings: list[Finding] = field(default_factory=list)
