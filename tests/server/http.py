@@ -26,7 +26,7 @@ class Client:
         assert parts.port is not None
         self.address = (parts.hostname, parts.port)
         self.headers = headers or {}
-        self._connection = HTTPConnection(*self.address, timeout=30)
+        self._connection = HTTPConnection(*self.address, timeout=120)
 
     def __enter__(self) -> Self:
         return self
