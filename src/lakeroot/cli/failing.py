@@ -6,7 +6,6 @@
 3  not found                130  interrupted
 """
 
-import traceback
 from typing import Final
 
 import click
@@ -28,6 +27,8 @@ _CODES: Final = {
 def report(error: Exception, *, debug: bool) -> int:
     """Print an error for a person; give the exit code."""
     if debug:
+        import traceback
+
         traceback.print_exception(error)
     known = _known(error)
     if known is None:

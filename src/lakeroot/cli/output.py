@@ -2,7 +2,6 @@
 
 import csv
 import json
-import shutil
 import sys
 import unicodedata
 from collections.abc import Sequence
@@ -96,6 +95,8 @@ def _width(text: str) -> int:
 
 
 def _terminal_width() -> int:
+    import shutil
+
     return shutil.get_terminal_size().columns
 
 

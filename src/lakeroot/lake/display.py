@@ -1,7 +1,6 @@
 """Tables for notebooks."""
 
 from collections.abc import Iterable, Sequence
-from html import escape
 from typing import Final
 
 _LONGEST: Final = 80
@@ -9,6 +8,8 @@ _LONGEST: Final = 80
 
 def html_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Write rows as an HTML table; long values are cut."""
+    from html import escape
+
     head = "".join(f"<th>{escape(str(name))}</th>" for name in header)
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(short(value))}</td>" for value in row) + "</tr>"

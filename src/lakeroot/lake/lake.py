@@ -1,6 +1,5 @@
 """A whole catalog, in the hand."""
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime, timedelta
 from functools import cached_property
@@ -83,6 +82,8 @@ class Lake:
     def __getitem__(self, name: str) -> "LakeTable":
         identifier = _identifier(name)
         if not self._names.has_table(identifier):
+            import difflib
+
             near = difflib.get_close_matches(name, self.tables(), n=1)
             raise TableNotFoundError(
                 f"There is no table {show(identifier)}",

@@ -4,7 +4,6 @@ This and the command line's own options are all that is read from the environmen
 """
 
 import os
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,8 @@ def profiles() -> dict[str, dict[str, str]]:
     path = config_path()
     if not path.exists():
         return {}
+    import tomllib
+
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:

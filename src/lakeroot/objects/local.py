@@ -10,7 +10,6 @@ import errno
 import io
 import itertools
 import os
-import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeVar
@@ -209,6 +208,8 @@ class LocalObjects:
 
     def delete_directory(self, prefix: str) -> None:
         """Delete every object below a directory, and the directory itself where there is one."""
+        import shutil  # Loads compressors, which a listing would wait for.
+
         with translated(f"deleting {prefix}"):
             target = self.local_path(prefix.rstrip("/"))
             while os.path.lexists(target):

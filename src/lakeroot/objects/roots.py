@@ -1,8 +1,6 @@
 """Roots: where a catalog lives, as people write it, and the objects below it."""
 
 import atexit
-import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -97,6 +95,9 @@ def open_root(root: Root, *, fsync: bool = False) -> Streams:
 
 
 def _memory_directory(root: str) -> str:
+    import shutil
+    import tempfile
+
     # Lance's own memory:// cannot be shared with anything, so ours is a directory in memory
     # (where there is one) that lives as long as this process.
     if root not in _MEMORY:

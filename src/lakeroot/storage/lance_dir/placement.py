@@ -1,7 +1,7 @@
 """Where the directory of a new table goes, and how it is called."""
 
+import os
 import re
-import secrets
 from collections.abc import Collection, Iterator
 from typing import Final
 
@@ -40,7 +40,7 @@ def flat(name: str) -> str:
 def hashed(identifier: Identifier) -> str:
     """Give a new V2 directory: eight random digits, then the identifier as far as it is plain."""
     object_id = DELIMITER.join(identifier)
-    prefix = secrets.token_hex(4) + "_"
+    prefix = os.urandom(4).hex() + "_"
     if _PLAIN.fullmatch(object_id) is None or len(prefix) + len(object_id) > _LONGEST:
         object_id = re.sub(r"[^A-Za-z0-9_\-.$]+", "-", object_id)[:_SHORTENED]
     if object_id.endswith(SUFFIX):
