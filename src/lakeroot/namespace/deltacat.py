@@ -18,7 +18,7 @@ from lakeroot.namespace.properties import STORAGE, Properties
 from lakeroot.objects import parse_root
 from lakeroot.storage.contract import HistoryEntry
 from lakeroot.storage.deltacat import DeltaCatStore
-from lakeroot.storage.deltacat.cleaning import garbage_of
+from lakeroot.storage.deltacat.cleaning import garbage_of, sizes_in
 from lakeroot.storage.deltacat.repairing import MENDABLE, mend
 from lakeroot.storage.findings import Finding
 from lakeroot.storage.lance_dir.collecting import Collected
@@ -91,10 +91,8 @@ class DeltaCatNamespace(LakerootNamespace):
         of each table at least ``keep`` stay, and all that tags and branches name.
         """
         retention_ms = int(older_than.total_seconds() * 1000)
-        planned = self.vacuum(retention_ms=retention_ms, dry_run=True)
-        garbage = garbage_of(self.store.objects, planned)
-        if not dry_run:
-            self.vacuum(retention_ms=retention_ms)
+        sizes = sizes_in(self.store.objects)
+        garbage = garbage_of(sizes, self.vacuum(retention_ms=retention_ms, dry_run=dry_run))
         if old_versions:
             try:
                 garbage += tuple(

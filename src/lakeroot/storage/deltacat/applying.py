@@ -76,7 +76,11 @@ class Application:
                 self._create_table(change.identifier, change.location, change.properties)
             case AlterTable():
                 self._alter_table(change)
-            case DeregisterTable() | DropTable():
+            case DeregisterTable():
+                # The claim to the directory stays: what lies there is somebody's data, and no
+                # clean-up may take it for the rest of a table that was dropped.
+                self._txn.delete_table(*table_name(change.identifier))
+            case DropTable():
                 self._remove_table(change.identifier)
             case RenameTable():
                 self._rename(change)

@@ -66,6 +66,10 @@ class DeltaCatView:
             return None
         return identifier_in(namespace.name, table.name)
 
+    def is_claimed(self, location: str) -> bool:
+        """Tell whether a location was some table's and never dropped, be the table there or not."""
+        return self.state.target_of(location_directory(location)) is not None
+
     def namespaces(self, parent: Identifier, after: str | None, limit: int | None) -> list[str]:
         """List the names of child namespaces, sorted, starting after a name."""
         if parent != ROOT:

@@ -1,0 +1,73 @@
+"""Collecting the garbage of a metastore takes what was dropped, and nobody's data."""
+
+import shutil
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from lakeroot.lake import Lake
+from lakeroot.namespace.deltacat import DeltaCatNamespace
+from tests.fsck.conftest import ROWS, make_old
+from tests.fsck.metastores import LAYOUTS, forget_claim, location_of, opened
+
+WEEK = timedelta(days=7)
+
+
+@pytest.fixture(params=LAYOUTS)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    root = tmp_path / "lake"
+    lake = Lake(DeltaCatNamespace(root=str(root), layout=request.param), str(root))
+    lake.create_namespace("air")
+    lake.create_table("air.t", ROWS)
+    return root
+
+
+def collected(root: Path) -> dict[str, int]:
+    make_old(root)
+    return {one.path: one.size_bytes for one in opened(root).gc(WEEK).garbage}
+
+
+def test_a_deregistered_table_stays_and_comes_back(place: Path) -> None:
+    where = location_of(place, "t")
+    opened(place).namespace.deregister_table({"id": ["air", "t"]})
+
+    collected(place)
+
+    location = where.relative_to(place).as_posix()
+    opened(place).namespace.register_table({"id": ["air", "again"], "location": location})
+    assert opened(place)["air.again"].count() == 10
+    assert [one.code for one in opened(place).check()] == []
+    opened(place).drop_table("air.again")
+    assert not where.exists()
+
+
+def test_a_table_that_has_lost_its_claim_keeps_its_data(place: Path) -> None:
+    forget_claim(place)
+
+    collected(place)
+
+    assert opened(place)["air.t"].count() == 10
+
+
+def test_the_rest_of_a_dropped_table_goes_and_its_bytes_are_told(place: Path) -> None:
+    where = location_of(place, "t")
+    copy = shutil.copytree(where, place.parent / "copy")
+    opened(place).drop_table("air.t")
+    shutil.move(copy, where)  # What a writer leaves that dies before it has deleted the data.
+    size = sum(path.stat().st_size for path in where.rglob("*") if path.is_file())
+
+    gone = collected(place)
+
+    assert gone[where.relative_to(place).as_posix()] == size
+    assert not where.exists()
+
+
+def test_a_directory_in_which_nothing_was_committed_goes(place: Path) -> None:
+    where = location_of(place, "t")
+    opened(place).namespace.deregister_table({"id": ["air", "t"]})
+    shutil.rmtree(where / "_versions")
+
+    collected(place)
+
+    assert not where.exists()
