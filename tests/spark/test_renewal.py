@@ -12,6 +12,7 @@ import lakeroot.spark
 from lakeroot.server.run import serving
 from lakeroot.server.settings import Settings
 from lakeroot.spark.catalogs import DIRECTORY, EXPIRES, Located, locate, renewed
+from lakeroot.spark.opening import open_table
 from lakeroot.spark.options import ReadOptions, WriteOptions, table_of
 from lakeroot.spark.planning import plan_read
 from lakeroot.spark.scanning import batches
@@ -71,6 +72,21 @@ def test_tasks_and_the_commit_of_a_long_job_get_new_keys(where):
     scan = replace(read.scan, table=outlived(read.scan.table), dataset=b"opened with old keys")
     found = [batch for task in read.tasks for batch in batches(scan, task)]
     assert pa.Table.from_batches(found) == ROWS
+
+
+def test_a_long_write_to_a_branch_gets_new_keys(where):
+    ref = table_of(where)
+    schema = spark_schema(ROWS.schema)
+    finish(prepare(ref, schema, WriteOptions()), [])
+    open_table(locate(ref)).create_branch("draft")
+    # Versions of the branch go beyond those of the main one, where they cannot be looked up.
+    for _ in range(3):
+        plan = prepare(ref, schema, WriteOptions(mode="append", branch="draft"))
+        late = replace(plan, table=outlived(plan.table))
+        finish(late, [write_rows(late, ROWS.to_batches())])
+    draft = open_table(locate(ref), ("draft", None))
+    assert draft.count_rows() == 30
+    assert open_table(locate(ref)).count_rows() == 0
 
 
 def test_keys_that_are_still_good_are_kept(where):

@@ -7,11 +7,13 @@ from typing import Any, Final
 import click
 
 from lakeroot.cli.catalogs import opened
+from lakeroot.cli.config import chosen, options_of
 from lakeroot.cli.failing import EXIT_FAILED
 from lakeroot.cli.naming import DRY_RUN, YES, agreed
 from lakeroot.cli.output import print_done, print_found, print_rows
 from lakeroot.cli.progress import shown
 from lakeroot.lake.lake import own
+from lakeroot.lake.opening import implementation
 from lakeroot.model.errors import InvalidInputError
 from lakeroot.model.identifiers import show
 
@@ -59,15 +61,19 @@ class Span(click.ParamType[timedelta]):
 @click.option(
     "--grace", type=Span(), default="1d", show_default=True, help="What is younger is let be."
 )
+@click.option("--spark", is_flag=True, help="Let Spark look at the tables, many at once.")
 @click.pass_context
-def fsck(ctx: click.Context, repair: bool, dry_run: bool, grace: timedelta) -> None:
+def fsck(ctx: click.Context, repair: bool, dry_run: bool, grace: timedelta, spark: bool) -> None:
     """Find what is wrong with a catalog and its tables; repair what is safe to repair.
 
     Leaves with 1 if there are errors that were not repaired. No repair deletes data of a table.
     """
     lake = opened(ctx)
-    with shown("Reading the catalog"):
-        findings = lake.check(grace)
+    if spark:
+        findings = _checked_on_spark(ctx, grace)
+    else:
+        with shown("Reading the catalog"):
+            findings = lake.check(grace)
     outcomes = {}
     if repair or dry_run:
         done = lake.repair(findings, dry_run=dry_run)
@@ -76,6 +82,15 @@ def fsck(ctx: click.Context, repair: bool, dry_run: bool, grace: timedelta) -> N
     print_found(ctx, [*_SHOWN, "repair"], rows, "Everything is in order.")
     if any(one.severity == "error" and outcomes.get(one) != "repaired" for one in findings):
         raise SystemExit(EXIT_FAILED)
+
+
+def _checked_on_spark(ctx: click.Context, grace: timedelta) -> Any:
+    from lakeroot.cli.sparking import spark_session
+    from lakeroot.spark import fsck as check
+
+    impl, properties = implementation(*chosen(options_of(ctx)))
+    with spark_session("fsck") as session:
+        return check(session, impl=impl, properties=properties, grace=grace)
 
 
 @click.command()

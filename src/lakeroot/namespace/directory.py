@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -27,6 +27,9 @@ from lakeroot.storage.lance_dir.collecting import Collected
 from lakeroot.storage.lance_dir.maintenance import Optimized
 from lakeroot.storage.lance_dir.vacuum import Vacuumed
 from lakeroot.storage.spans import GRACE, RETENTION
+
+if TYPE_CHECKING:  # Loaded by those who look after a catalog; most only look at it.
+    from lakeroot.storage.lance_dir.checking import Spread
 
 
 class DirectoryNamespace(LakerootNamespace):
@@ -144,10 +147,13 @@ class DirectoryNamespace(LakerootNamespace):
         with _translated():
             return self._store.vacuum(older_than, dry_run=dry_run, author=self.catalog.author)
 
-    def check(self, grace: timedelta = GRACE) -> list[Finding]:
-        """Find everything that is wrong with the catalog and its tables; change nothing."""
+    def check(self, grace: timedelta = GRACE, spread: "Spread | None" = None) -> list[Finding]:
+        """Find everything that is wrong with the catalog and its tables; change nothing.
+
+        With `spread` other processes look at the tables; `lakeroot.spark.fsck` gives one.
+        """
         with _translated():
-            return self._store.check(grace)
+            return self._store.check(grace, spread)
 
     def repair(self, findings: Iterable[Finding], *, dry_run: bool = False) -> list[Repair]:
         """Repair the findings that can be repaired without losing anything."""

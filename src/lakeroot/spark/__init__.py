@@ -2,6 +2,7 @@
 
 from lakeroot.spark.backfilling import BackfillResult, backfill
 from lakeroot.spark.changing import delete, update
+from lakeroot.spark.checking import fsck
 from lakeroot.spark.maintenance import CompactResult, IndexResult, compact, index
 from lakeroot.spark.merging import merge
 from lakeroot.spark.moving import convert, export, ingest
@@ -23,6 +24,7 @@ __all__ = [
     "convert",
     "delete",
     "export",
+    "fsck",
     "index",
     "ingest",
     "merge",

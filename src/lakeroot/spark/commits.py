@@ -56,11 +56,10 @@ def commit(
     """
     transaction = _transaction(operation, read_version, properties)
     fresh = renewed(table)
-    if fresh is not table and isinstance(base, lance.LanceDataset) and branch is None:
+    if fresh is not table and isinstance(base, lance.LanceDataset):
         # The tasks took longer than the keys lasted with which the base was opened.
-        base = lance.dataset(
-            fresh.location, version=base.version, storage_options=fresh.storage_options
-        )
+        opened = lance.dataset(fresh.location, storage_options=fresh.storage_options)
+        base = opened.checkout_version((None if branch == "main" else branch, base.version))
     arguments: dict[str, Any] = {"storage_options": fresh.storage_options}
     if read_version == 0:
         # A first version must be the first: with retries, Lance would replace another writer's.

@@ -1,8 +1,9 @@
 """Write a table into an Iceberg catalog: tasks write Parquet files, the driver commits once."""
 
 import contextlib
+import functools
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from lakeroot.model.errors import (
     TableSchemaValidationError,
 )
 from lakeroot.spark.failures import nearest, translated
+from lakeroot.spark.row_tasks import over_rows
 from lakeroot.spark.types import exchange_schema
 
 MODES = ("error", "append", "overwrite")
@@ -41,14 +43,11 @@ def export_iceberg(frame: DataFrame, target: str, mode: str, properties: Mapping
         table, created = _table(catalog, target, mode, exchange_schema(rows.schema))
         place = table.location().rstrip("/")
         io = dict(table.io.properties)  # its credentials among them, for the tasks
-
-        def write_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return _write(place, io, batches)
-
         paths: list[str] = []
         try:
-            written = rows.mapInArrow(write_task, "path string, rows long").collect()
-            paths = [row.path for row in written]
+            parts = over_rows(rows, functools.partial(_write, place, io))
+            counts = {path: count for part in parts for path, count in part.items()}
+            paths = list(counts)
             with table.transaction() as changes:
                 if mode == "overwrite" and table.current_snapshot() is not None:
                     changes.delete("true")
@@ -59,7 +58,7 @@ def export_iceberg(frame: DataFrame, target: str, mode: str, properties: Mapping
             if created:
                 catalog.drop_table(target)
             raise
-    return sum(row.rows for row in written)
+    return sum(counts.values())
 
 
 def _widened(frame: DataFrame) -> DataFrame:
@@ -96,10 +95,11 @@ def _table(catalog: Any, target: str, mode: str, schema: pa.Schema) -> tuple[Any
     return found, False
 
 
-def _write(
-    place: str, io: dict[str, str], batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Write the rows of one task, a file for each million; a task that fails leaves none."""
+def _write(place: str, io: dict[str, str], batches: Iterable[pa.RecordBatch]) -> dict[str, int]:
+    """Write the rows of one task, a file for each million; a task that fails leaves none.
+
+    Returns how many rows are in which file.
+    """
     from pyiceberg.io import load_file_io
 
     files = load_file_io(io, place)
@@ -122,9 +122,7 @@ def _write(
         except Exception:
             _remove(place, io, written)
             raise
-    yield pa.record_batch(
-        [pa.array(written, pa.string()), pa.array(counts, pa.int64())], names=["path", "rows"]
-    )
+    return dict(zip(written, counts, strict=True))
 
 
 def _remove(place: str, io: dict[str, str], paths: list[str]) -> None:

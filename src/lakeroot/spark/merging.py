@@ -43,6 +43,8 @@ from lakeroot.spark.writing import prepare, write
 # A source of this many rows is merged by Lance in the driver: faster up to millions of rows.
 DRIVER_ROWS = 1_000_000
 DRIVER_BYTES = 256 << 20
+# Small as an estimate, which compression and filters can put far off: a tenth of what may come.
+_TINY_BYTES = 16 << 20
 
 
 def merge(
@@ -67,16 +69,19 @@ def merge(
     _check_words(words, strategy)
     ref = table_of({**options, "table": table} if table is not None else options)
     settings = parse(WriteOptions, options)
-    check_keys(source, ref, keys)
+    check_key_columns(source, keys)
 
     def attempt() -> ChangeResult:
         done = _done(ref, job_id)
         if done is not None:
             return done
         if exists(ref) is None:
+            check_keys(source, ref, keys)
             return _created(source, {**options, "job_id": job_id}, table, words)
         plan = prepare(ref, source.schema, _appending(settings, job_id))
         small = _small(source) if strategy != "spark" and _simple(source, plan, words) else None
+        if small is None or not keys_are_good(small, keys):
+            check_keys(source, ref, keys)
         if small is not None:
             return _merge_in_driver(small, plan, keys, words)
         matched, not_matched, by_source = (_clauses(word) for word in words)
@@ -118,8 +123,8 @@ def _clauses(word: str) -> list[Clause]:
     return {"update": [UPDATE], "insert": [INSERT], "delete": [DELETE], "nothing": []}[word]
 
 
-def check_keys(source: DataFrame, ref: TableRef, keys: Sequence[str]) -> None:
-    """Refuse a source whose keys are missing, null or repeated."""
+def check_key_columns(source: DataFrame, keys: Sequence[str]) -> None:
+    """Refuse a source that lacks a key column."""
     if not keys:
         raise InvalidInputError("A merge needs at least one key column")
     for key in keys:
@@ -127,6 +132,21 @@ def check_keys(source: DataFrame, ref: TableRef, keys: Sequence[str]) -> None:
             raise TableColumnNotFoundError(
                 f"The source has no key column {key!r}", fix=nearest(key, source.columns)
             )
+
+
+def keys_are_good(rows: pa.Table, keys: Sequence[str]) -> bool:
+    """Tell whether keys are surely unique and never null; where Spark compares otherwise, no."""
+    kinds = [rows.schema.field(key).type for key in keys]
+    if any(pa.types.is_nested(kind) or pa.types.is_floating(kind) for kind in kinds):
+        return False
+    if any(rows.column(key).null_count for key in keys):
+        return False
+    return bool(rows.select(list(keys)).group_by(list(keys)).aggregate([]).num_rows == len(rows))
+
+
+def check_keys(source: DataFrame, ref: TableRef, keys: Sequence[str]) -> None:
+    """Refuse a source whose keys are missing, null or repeated, and say which."""
+    check_key_columns(source, keys)
     named = [sf.col(f"`{key}`") for key in keys]
     isnull = reduce(operator.or_, (column.isNull() for column in named))
     with translated(f"The source of the merge into {ref} cannot be read"):
@@ -182,8 +202,17 @@ def _simple(source: DataFrame, plan: WritePlan, words: tuple[str, str, str]) -> 
 def _small(source: DataFrame) -> pa.Table | None:
     """Bring a small source into the driver; nothing if it is not small."""
     with translated("The source of the merge cannot be read"):
-        rows = source.limit(DRIVER_ROWS + 1).toArrow()
+        # A limit costs a shuffle; what Spark expects to be this little needs none.
+        rows = source.toArrow() if _tiny(source) else source.limit(DRIVER_ROWS + 1).toArrow()
     return rows if rows.num_rows <= DRIVER_ROWS and rows.nbytes <= DRIVER_BYTES else None
+
+
+def _tiny(source: DataFrame) -> bool:
+    """Tell whether Spark expects few bytes; over Connect, where nobody can ask, it does not."""
+    if not hasattr(source, "_jdf"):
+        return False
+    stats = source._jdf.queryExecution().optimizedPlan().stats()  # noqa: SLF001
+    return int(str(stats.sizeInBytes())) <= _TINY_BYTES
 
 
 def _merge_in_driver(

@@ -1,6 +1,8 @@
 """Open the version of a table that a read asks for."""
 
 import datetime as dt
+import functools
+import pickle
 from dataclasses import dataclass
 from typing import Any
 
@@ -138,6 +140,16 @@ def _at_time(dataset: lance.LanceDataset, table: Located, moment: dt.datetime) -
 
 def _aware(moment: dt.datetime) -> dt.datetime:
     return moment if moment.tzinfo else moment.astimezone(dt.UTC)
+
+
+@functools.lru_cache(maxsize=16)
+def unpacked(key: tuple[str, str | None, int], dataset: bytes) -> lance.LanceDataset:
+    """Open what was packed into a task, and keep it: Lance caches metadata and indexes in it."""
+    opened = pickle.loads(dataset)  # noqa: S301  # the driver of this very job made it
+    _, branch, version = key
+    # A pickled dataset forgets its branch and looks for files in the main one, so of a branch
+    # the main dataset travels, and the branch is checked out here.
+    return opened if branch is None else opened.checkout_version((branch, version))
 
 
 def open_named(table: Located) -> lance.LanceDataset:

@@ -15,9 +15,9 @@ from lakeroot.model.errors import (
     InvalidInputError,
     TableColumnNotFoundError,
 )
-from lakeroot.spark.catalogs import Located, TableRef
+from lakeroot.spark.catalogs import Located, TableRef, expires
 from lakeroot.spark.failures import nearest
-from lakeroot.spark.opening import Opened, opened_for
+from lakeroot.spark.opening import Opened, opened_for, unpacked
 from lakeroot.spark.options import ReadOptions
 from lakeroot.spark.types import exchange_schema, spark_schema
 
@@ -103,9 +103,12 @@ def plan_read(
         exchange_schema(schema),
         opened.table,
     )
+    # The one that was unpacked stays open from query to query, with the indexes it has read.
+    warm = dataset if expires(opened.table) else unpacked(scan.key, scan.dataset)
+    text = _explained(warm, ref, options, arguments)
     rows = dataset.count_rows()
     size = projected_bytes(dataset, schema)
-    expected = _expected_rows(dataset, options, arguments, rows)
+    expected = _expected_rows(warm, options, arguments, rows, text)
     left = size if expected is None else size * min(expected, rows) // max(rows, 1)
     tasks = _tasks(dataset, options, arguments, left, parallelism)
     few = expected is not None and expected <= _FEW_ROWS and left <= _FEW_BYTES
@@ -159,7 +162,7 @@ def scan_arguments(
     schema: st.StructType,
     conditions: Sequence[str],
 ) -> dict[str, Any]:
-    """Build the arguments of the Lance scanner, and try them so that errors come now."""
+    """Build the arguments of the Lance scanner."""
     names = schema.fieldNames()
     parts = [*([options.filter] if options.filter else []), *conditions]
     arguments: dict[str, Any] = {
@@ -177,15 +180,21 @@ def scan_arguments(
         arguments["columns"] = [*arguments["columns"], *wanted]
     elif options.limit is not None:
         arguments["limit"] = options.limit
+    return arguments
+
+
+def _explained(
+    dataset: lance.LanceDataset, ref: TableRef, options: ReadOptions, arguments: dict[str, Any]
+) -> str:
+    """Return Lance's own plan of a scan, so that errors come now."""
     try:
-        dataset.scanner(**arguments).explain_plan()
+        return str(dataset.scanner(**arguments).explain_plan())
     except (OSError, ValueError, RuntimeError) as error:
         reason = str(error).split(", /")[0]
         what = f"Table {ref} cannot be read with the filter {arguments.get('filter')!r}"
         if options.is_search:
             what = f"Table {ref} cannot be searched like this"
         raise InvalidInputError(what, reason) from None
-    return arguments
 
 
 def _search_arguments(
@@ -283,14 +292,17 @@ def _tasks(
 
 
 def _expected_rows(
-    dataset: lance.LanceDataset, options: ReadOptions, arguments: dict[str, Any], rows: int
+    dataset: lance.LanceDataset,
+    options: ReadOptions,
+    arguments: dict[str, Any],
+    rows: int,
+    plan: str,
 ) -> int | None:
     """Tell how many rows will come, where an index or a limit says so; else all must be read."""
     if options.partitions is not None:
         return None
     if not options.is_search and "filter" not in arguments:
         return options.limit
-    plan = dataset.scanner(**arguments).explain_plan()
     if options.is_search:
         found = options.limit or options.k
         return found if "ANN" in plan or "MatchQuery" in plan or rows <= _FEW_ROWS else None

@@ -18,7 +18,7 @@ def read(spark: SparkSession, table: str | None = None, **options: Any) -> DataF
     The table is named in a catalog (`root`, or `impl` with `property.*`) or by `location`; the
     other options are those of `format("lakeroot")`, in Python's spelling and with plain values.
     """
-    from lakeroot.spark.sql.frames import relation
+    from lakeroot.spark.sql.frames import local, relation
 
     given = {**options, "table": table} if table is not None else options
     ref, chosen = table_of(given), parse(ReadOptions, given)
@@ -26,7 +26,8 @@ def read(spark: SparkSession, table: str | None = None, **options: Any) -> DataF
     plan = plan_read(ref, chosen, parallelism=parallelism(spark), opened=opened)
     if chosen.limit is not None or chosen.is_search:
         # These rows are bounded or ranked first; no filter of Spark may get in before that.
-        return local_frame(spark, plan) if plan.few and chosen.is_search else frame(spark, plan)
+        few = plan.few and chosen.is_search
+        return local(spark, plan) or local_frame(spark, plan) if few else frame(spark, plan)
     return relation(spark, plan, chosen, opened) or frame(spark, plan)
 
 

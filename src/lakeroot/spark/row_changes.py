@@ -5,7 +5,7 @@ new row comes, and its columns. It is shuffled by fragment, so one task holds al
 fragment and can write its deletions.
 """
 
-import pickle
+import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +21,7 @@ from lakeroot.model.errors import InvalidInputError
 from lakeroot.spark import receipts
 from lakeroot.spark.commits import commit
 from lakeroot.spark.failures import translated
+from lakeroot.spark.row_tasks import over_rows
 from lakeroot.spark.write_tasks import WritePlan, Written, target_of, write_rows
 from lakeroot.spark.writing import abort
 
@@ -65,19 +66,12 @@ def apply_changes(
 
 def run_changes(changes: DataFrame, plan: WritePlan, tasks: int) -> list[Changed]:
     """Write new rows and deletions that nobody sees yet."""
-
-    def change_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        message = pickle.dumps(change_rows(plan, batches))
-        yield pa.record_batch([pa.array([message], pa.binary())], names=["changed"])
-
     fragment = sf.shiftrightunsigned(sf.col(ADDRESS), _OFFSET_BITS)
     # Rows without an address are new; a number in their place spreads them over the tasks.
     spread = sf.coalesce(fragment, sf.monotonically_increasing_id())
     with translated(f"Table {plan.table.ref} cannot be changed"):
         shuffled = changes.repartition(tasks, spread)
-        rows = shuffled.mapInArrow(change_task, "changed binary").collect()
-    # These bytes come from this job's own tasks.
-    return [pickle.loads(row.changed) for row in rows]  # noqa: S301
+        return over_rows(shuffled, functools.partial(change_rows, plan))
 
 
 def operation_of(parts: list[Changed]) -> Any | None:

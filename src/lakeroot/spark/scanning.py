@@ -1,7 +1,6 @@
 """Read on an executor: one task's fragments as Arrow batches for Spark."""
 
 import functools
-import pickle
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,18 +10,8 @@ import pyarrow as pa
 from lakeroot.model.errors import InvalidTableStateError
 from lakeroot.spark.catalogs import TableRef, expires, locate
 from lakeroot.spark.conform import to_spark
-from lakeroot.spark.opening import open_table
+from lakeroot.spark.opening import open_table, unpacked
 from lakeroot.spark.planning import ReadTask, Scan
-
-
-@functools.lru_cache(maxsize=16)
-def _reopened(key: tuple[str, str | None, int], dataset: bytes) -> lance.LanceDataset:
-    """Keep what was opened: a worker serves many tasks, and Lance caches metadata per dataset."""
-    opened = pickle.loads(dataset)  # noqa: S301  # the driver of this very job made it
-    _, branch, version = key
-    # A pickled dataset forgets its branch and looks for files in the main one, so of a branch
-    # the main dataset travels, and the branch is checked out here.
-    return opened if branch is None else opened.checkout_version((branch, version))
 
 
 @functools.lru_cache(maxsize=16)
@@ -39,7 +28,7 @@ def reopened(scan: Scan) -> lance.LanceDataset:
     """
     if scan.table is not None and expires(scan.table):
         return _lent(scan.key, scan.table.ref)
-    return _reopened(scan.key, scan.dataset)
+    return unpacked(scan.key, scan.dataset)
 
 
 def batches(scan: Scan, task: ReadTask) -> Iterator[pa.RecordBatch]:

@@ -1,9 +1,10 @@
 """Write on executors: the rows of one task as fragments that nobody sees until the commit."""
 
+import functools
 import itertools
 import pickle
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,7 @@ from lakeroot.spark import receipts
 from lakeroot.spark.catalogs import Located, renewed
 from lakeroot.spark.conform import to_table
 from lakeroot.spark.options import WriteOptions
+from lakeroot.spark.row_tasks import over_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +55,7 @@ class Written:
 
 def run(frame: DataFrame, plan: WritePlan) -> list[Written]:
     """Let Spark write the rows; return what the successful attempts report."""
-
-    def write_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        message = pickle.dumps(write_rows(plan, batches))
-        yield pa.record_batch([pa.array([message], pa.binary())], names=["written"])
-
-    rows = frame.mapInArrow(write_task, "written binary").collect()
-    # These bytes come from this job's own tasks.
-    return [pickle.loads(row.written) for row in rows]  # noqa: S301
+    return over_rows(frame, functools.partial(write_rows, plan))
 
 
 def write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> Written:
@@ -99,10 +94,8 @@ def target_of(plan: WritePlan, table: Located | None = None) -> lance.LanceDatas
         dataset = pickle.loads(plan.dataset)  # noqa: S301  # the driver of this very job made it
     else:
         dataset = lance.dataset(table.location, storage_options=table.storage_options)
-        dataset = dataset.checkout_version((None, plan.read_version))
-    branch = plan.options.branch
-    return (
-        dataset
-        if branch in (None, "main")
-        else dataset.checkout_version((branch, plan.read_version))
-    )
+    branch = None if plan.options.branch == "main" else plan.options.branch
+    if branch is None and table is plan.table:
+        return dataset
+    # A pickled dataset is of the main branch, and one that is opened anew of the newest version.
+    return dataset.checkout_version((branch, plan.read_version))

@@ -4,15 +4,12 @@ The rules are those of `TableWriter`: it is given frames in the place of Arrow t
 their schema alone, and leaves the rows to the tasks.
 """
 
-import pickle
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace as changed
 from typing import Any, Final, TypeVar
 
-import pyarrow as pa
-from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
@@ -29,6 +26,7 @@ from lakeroot.spark.distribute import distribute
 from lakeroot.spark.failures import translated
 from lakeroot.spark.metastore.reading import table_name
 from lakeroot.spark.metastore.tasks import Place, Rewrite, Writing
+from lakeroot.spark.row_tasks import over_rows
 from lakeroot.spark.types import table_schema
 
 _BEAT_S: Final = 60.0
@@ -208,15 +206,9 @@ class SparkTableWriter(TableWriter):
             # Rows of one partition come together, or every task writes a file of each.
             frame = frame.repartition(*(_column(key.key[0]) for key in scheme.keys))
         writing = self._writing(keys, is_partial=is_partial, divides=divides)
-
-        def write_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            message = cloudpickle.dumps(writing.write(batches))
-            yield pa.record_batch([pa.array([message], pa.binary())], names=["written"])
-
         grouped: Grouped = {}
-        for row in frame.mapInArrow(write_task, "written binary").collect():
-            # These bytes come from this job's own tasks.
-            for values, entry in pickle.loads(row.written):  # noqa: S301
+        for written in over_rows(frame, writing.write):
+            for values, entry in written:
                 self.txn.lease.files.append(entry.url)
                 grouped.setdefault(values, []).append(entry)
         return grouped

@@ -24,6 +24,8 @@ import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.NonEmptyNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
+import org.apache.spark.sql.catalyst.types.DataTypeUtils;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
@@ -72,6 +74,7 @@ import org.apache.spark.sql.execution.datasources.v2.python.PythonInputPartition
 import org.apache.spark.sql.execution.datasources.v2.python.PythonPartitionReaderFactory;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonWriterCommitMessage;
 import org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.LongType$;
 import org.apache.spark.sql.types.StructType;
@@ -97,6 +100,21 @@ public class LakerootCatalog implements TableCatalog, SupportsNamespaces {
     return org.apache.spark.sql.classic.Dataset$.MODULE$.ofRows(
         (org.apache.spark.sql.classic.SparkSession) session,
         DataSourceV2Relation.create(table, scala.Option.empty(), scala.Option.empty()));
+  }
+
+  // A frame of few rows that are here already: Spark runs no job to collect it.
+  public Object local(Object session, String schema, byte[] stream) {
+    StructType type = (StructType) DataType.fromJson(schema);
+    List rows = new ArrayList();
+    InternalRow[] found = RowsScan.rows(stream);
+    for (int i = 0; i < found.length; i++) rows.add(found[i]);
+    return org.apache.spark.sql.classic.Dataset$.MODULE$.ofRows(
+        (org.apache.spark.sql.classic.SparkSession) session,
+        new LocalRelation(
+            DataTypeUtils.toAttributes(type),
+            scala.jdk.javaapi.CollectionConverters.asScala(rows).toSeq(),
+            false,
+            scala.Option.empty()));
   }
 
   // What Python answers is either {"ok": ...} or {"error": kind, "message": text}.
@@ -580,6 +598,10 @@ class RowsScan implements LocalScan, SupportsReportStatistics {
   RowsScan(JsonNode plan, byte[] stream) {
     this.plan = plan;
     this.schema = (StructType) DataType.fromJson(((JsonNode) plan.get("schema")).asText());
+    this.rows = rows(stream);
+  }
+
+  static InternalRow[] rows(byte[] stream) {
     CloseableIterator found = (CloseableIterator) ArrowConverters$.MODULE$.fromIPCStream(stream)._1();
     List copies = new ArrayList();
     while (found.hasNext()) copies.add(((InternalRow) found.next()).copy());
@@ -588,7 +610,7 @@ class RowsScan implements LocalScan, SupportsReportStatistics {
     } catch (Exception error) {
       throw new RuntimeException(error.getMessage());
     }
-    this.rows = (InternalRow[]) copies.toArray(new InternalRow[0]);
+    return (InternalRow[]) copies.toArray(new InternalRow[0]);
   }
 
   public StructType readSchema() { return schema; }
@@ -699,12 +721,16 @@ class LakerootWrite implements Write, BatchWrite {
     request.put("overwrite", overwrite);
     table.bridge.put(request, "options", info.options().asCaseSensitiveMap());
     plan = table.bridge.ask(request);
+    byte[] function = table.bridge.bytes((JsonNode) plan.get("function"));
+    if (((JsonNode) plan.get("batches")).asBoolean())
+      return new ArrowWrites(
+          table.bridge.source,
+          function,
+          info.schema(),
+          SQLConf.get(),
+          ((JsonNode) plan.get("bytes")).asLong());
     return new PythonBatchWriterFactory(
-        table.bridge.source,
-        table.bridge.bytes((JsonNode) plan.get("function")),
-        info.schema(),
-        scala.Option.empty(),
-        scala.Option.empty());
+        table.bridge.source, function, info.schema(), scala.Option.empty(), scala.Option.empty());
   }
 
   ObjectNode about(String op, WriterCommitMessage[] messages) {

@@ -17,6 +17,7 @@ from lakeroot.spark.failures import translated
 from lakeroot.spark.opening import Opened, open_table, opened_for
 from lakeroot.spark.options import ReadOptions, WriteOptions, parse
 from lakeroot.spark.planning import read_schema
+from lakeroot.spark.row_tasks import BATCH_BYTES
 from lakeroot.spark.sql.predicates import predicate
 from lakeroot.spark.sql.reads import Reads
 from lakeroot.spark.sql.tasks import PICKLE, encoded, writer
@@ -208,7 +209,13 @@ class Answers(Reads):
         self.writes[token] = plan
         returned = st.StructType([st.StructField(self.written_column, st.BinaryType())])
         function = PICKLE.dumps((writer(plan, self.written_column), returned))
-        return {"write": token, "function": encoded(function)}
+        return {
+            "write": token,
+            "function": encoded(function),
+            # The class that makes the batches is where the one is that reads vectors.
+            "batches": self.columnar,
+            "bytes": BATCH_BYTES,
+        }
 
     def op_commit_write(self, request: dict[str, Any]) -> bool:
         """Publish what the tasks have written."""

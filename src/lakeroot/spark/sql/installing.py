@@ -19,7 +19,7 @@ from lakeroot.spark.catalogs import Catalog
 from lakeroot.spark.failures import explained
 from lakeroot.spark.reading import parallelism
 from lakeroot.spark.sql.answers import Answers
-from lakeroot.spark.sql.compiling import compiled, send_reader
+from lakeroot.spark.sql.compiling import compiled, send_classes
 from lakeroot.spark.sql.reads import Reads
 
 TESTED_SPARK = ("4.3",)
@@ -57,7 +57,7 @@ def use_catalog(
     Scans hand Spark batches of Arrow vectors; with ``columnar=False`` they hand it rows, for a
     cluster whose executors cannot be sent the class that reads them.
     """
-    catalog = _catalog(root, impl, profile, properties)
+    catalog = catalog_of(root, impl, profile, properties)
     _check_name(name)
     if not hasattr(spark, "_jsparkSession"):
         # A Connect session has no place for a catalog; `lakeroot.spark.sql` knows it all the same.
@@ -101,9 +101,10 @@ def remember(spark: SparkSession, name: str, catalog: Catalog) -> None:
     _CATALOGS[(id(spark), name)] = catalog
 
 
-def _catalog(
+def catalog_of(
     root: str | None, impl: str | None, profile: str | None, properties: Mapping[str, str] | None
 ) -> Catalog:
+    """Say which catalog is meant, by one of the three ways to give one."""
     if sum(way is not None for way in (root, impl, profile)) != 1:
         raise InvalidInputError("A catalog is given by one of `root`, `impl` and `profile`")
     if root is not None:
@@ -134,26 +135,31 @@ def _written(spark: SparkSession) -> str:
     return str(v2.python.UserDefinedPythonDataSource.writeOutputSchema().fieldNames()[0])
 
 
-def plugin(spark: SparkSession, name: str, answers: Reads, *, columnar: bool) -> Any:
-    """Make the Java catalog of a session that asks these answers."""
+def plugin(spark: SparkSession, name: str, answers: Reads | None, *, columnar: bool) -> Any:
+    """Make the Java catalog of a session that asks these answers, or that never asks."""
     from pyspark.java_gateway import ensure_callback_server_started
-
-    from lakeroot.spark.source import LakerootSource
 
     context: Any = spark.sparkContext
     jvm, gateway = context._jvm, context._gateway  # noqa: SLF001
     ensure_callback_server_started(gateway)
-    v2 = jvm.org.apache.spark.sql.execution.datasources.v2.python
-    source = v2.UserDefinedPythonDataSource(_wrap_function(context, LakerootSource))
+    source = python_source(context)
     catalog_class = compiled(jvm)
     if columnar:
-        send_reader(context)
+        send_classes(context)
     # A list, because py4j passes Python objects to methods but not into arrays.
     arguments = jvm.java.util.ArrayList()
     arguments.add(name)
-    arguments.add(_Proxy(answers))
+    arguments.add(None if answers is None else _Proxy(answers))
     arguments.add(source)
     return catalog_class.getConstructors()[0].newInstance(arguments.toArray())
+
+
+def python_source(context: Any) -> Any:
+    """Make the Java object from which Spark makes functions that run in Python workers."""
+    from lakeroot.spark.source import LakerootSource
+
+    v2 = context._jvm.org.apache.spark.sql.execution.datasources.v2.python  # noqa: SLF001
+    return v2.UserDefinedPythonDataSource(_wrap_function(context, LakerootSource))
 
 
 def _put(spark: SparkSession, name: str, made: Any) -> None:

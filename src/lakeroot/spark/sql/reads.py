@@ -91,7 +91,7 @@ class Reads(ABC):
             "rows": -1 if "filter" in plan.scan.arguments else plan.rows,
         }
         if plan.few and names:
-            return {**answer, "local": encoded(_stream(plan))}
+            return {**answer, "local": encoded(stream_of(plan))}
         return {
             **answer,
             "columnar": self.columnar,
@@ -113,7 +113,7 @@ def _conditions(request: dict[str, Any]) -> list[str]:
     return [each for each in conditions if each is not None]
 
 
-def _stream(plan: ReadPlan) -> bytes:
+def stream_of(plan: ReadPlan) -> bytes:
     """Read few rows here: a job for them would take many times as long as the read."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, plan.scan.schema) as stream:

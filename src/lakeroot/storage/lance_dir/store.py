@@ -58,6 +58,7 @@ from lakeroot.tables.versions import object_key
 
 if TYPE_CHECKING:  # Loaded by those who look after a catalog; most only look at it.
     from lakeroot.storage.findings import Finding
+    from lakeroot.storage.lance_dir.checking import Spread
     from lakeroot.storage.lance_dir.collecting import Collected
     from lakeroot.storage.lance_dir.maintenance import Optimized
     from lakeroot.storage.lance_dir.vacuum import Vacuumed
@@ -267,11 +268,11 @@ class LanceDirStore:
             self.objects, table, self._committer, older_than, dry_run=dry_run, author=author
         )
 
-    def check(self, grace: timedelta = GRACE) -> "list[Finding]":
+    def check(self, grace: timedelta = GRACE, spread: "Spread | None" = None) -> "list[Finding]":
         """Find everything that is wrong with the catalog and its tables; change nothing."""
         from lakeroot.storage.lance_dir.checking import check
 
-        return check(self, grace)
+        return check(self, grace, spread)
 
     def remove_repeated_rows(self, identifiers: Iterable[Identifier], author: str = "") -> bool:
         """Leave one row of each object that has several equal ones; tell whether any had."""

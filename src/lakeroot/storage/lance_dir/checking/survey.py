@@ -31,14 +31,18 @@ class Survey:
     """
 
     def __init__(
-        self, root: Root, objects: Objects, settings: DirectorySettings, grace: timedelta
+        self,
+        root: Root,
+        objects: Objects,
+        settings: DirectorySettings,
+        grace: timedelta,
+        *,
+        lists_owned: bool = True,
     ) -> None:
         self.objects = objects
         self.cutoff_ms = int((time.time() - grace.total_seconds()) * 1000)
         # Of its own, so that what is there is checked whatever this connection was asked to use.
-        self.table = ManifestTable(
-            objects, WholeTable(root.join(versions.TABLE), dict(root.storage_options))
-        )
+        self.table = rows_of(root, objects)
         self.manifest = examine_manifest(objects, self.table)
         self.owned: dict[Identifier, str] = {}
         self.unowned: list[str] = []
@@ -50,7 +54,8 @@ class Survey:
         self.manages_versions = wanted and self.manifest.exists
         self.owned = self._owned()
         self.unowned = self._unowned()
-        self.files = self._listed({*self.owned.values(), *self.unowned})
+        owned = self.owned.values() if lists_owned else ()
+        self.files = self._listed({*owned, *self.unowned})
 
     @property
     def flat_tables(self) -> dict[Identifier, str]:
@@ -109,6 +114,14 @@ class Survey:
 
     def list_files(self, location: str) -> Files:
         """List the files of a directory by their path below it."""
-        return {
-            info.path.removeprefix(f"{location}/"): info for info in self.objects.list(location)
-        }
+        return list_files(self.objects, location)
+
+
+def rows_of(root: Root, objects: Objects) -> ManifestTable:
+    """Open the rows of a catalog anew."""
+    return ManifestTable(objects, WholeTable(root.join(versions.TABLE), dict(root.storage_options)))
+
+
+def list_files(objects: Objects, location: str) -> Files:
+    """List the files of a directory by their path below it."""
+    return {info.path.removeprefix(f"{location}/"): info for info in objects.list(location)}

@@ -1,0 +1,159 @@
+"""Spark: a table ten times as large as the memory of the executor, through every job."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+
+import lakeroot.spark
+from benchmarks.report import Row
+
+TITLE = "Spark: a table ten times as large as the executor's memory"
+PEER = "the table"
+_HEAP_MB = 512
+_ROW_BYTES = 4096
+
+
+def run(*, quick: bool) -> Iterator[Row]:
+    size = _HEAP_MB * (1 if quick else 10)
+    with tempfile.TemporaryDirectory() as directory:
+        # A process of its own: a session keeps the memory that it was started with.
+        command = [sys.executable, "-m", "benchmarks.spark_memory", str(size), directory]
+        done = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert done.stdout is not None
+        for text in done.stdout:
+            if text.startswith("{"):
+                each = json.loads(text)
+                note = f"passed in {each['seconds']:.0f} s; JVM {each['jvm']} MB at most"
+                label = f"{size} MB, heap {_HEAP_MB} MB"
+                yield Row(each["job"], label, each["worker"], size, "MB", None, note=note)
+        if done.wait():
+            raise AssertionError("a job did not pass")
+
+
+def _jobs(spark: Any, root: str, directory: Path) -> dict[str, Callable[[], Any]]:
+    from lakeroot.spark import backfill, compact, delete, export, index, merge, read, update, write
+
+    where: dict[str, Any] = {"root": root}
+    rows = read(spark, "t", **where)
+    changed = rows.where("id % 3 = 0").selectExpr("id", "k + 1 AS k", "body")
+
+    def lengths(batch: Any) -> Any:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        return pa.record_batch([pc.binary_length(batch.column("body"))], names=["length"])
+
+    return {
+        "scan": lambda: rows.selectExpr("sum(k)", "sum(length(body))").collect(),
+        "write (a copy)": lambda: write(rows, "copy", **where),
+        "merge a third": lambda: merge(changed, "copy", on="id", strategy="spark", **where),
+        "update by predicate": lambda: update(
+            spark, "copy", set={"k": "k * 2"}, where="id % 7 = 1", **where
+        ),
+        "delete by predicate": lambda: delete(spark, "copy", where="id % 5 = 2", **where),
+        "compact": lambda: compact(spark, "copy", **where),
+        "backfill by a function": lambda: backfill(
+            spark, "t", values=lengths, reads=["body"], job_id="lengths", **where
+        ),
+        "index": lambda: index(spark, "t", column="id", kind="BTREE", **where),
+        "export to Parquet": lambda: export(
+            spark, "t", str(directory / "out"), format="parquet", **where
+        ),
+    }
+
+
+def _make(root: str, size: int) -> None:
+    """Write the table with pylance: bytes at random, so that they stay as large in files."""
+    rows = size * (1 << 20) // _ROW_BYTES
+    step = 16_384
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for start in range(0, rows, step):
+            count = min(step, rows - start)
+            ids = pa.array(np.arange(start, start + count))
+            offsets = pa.array(np.arange(count + 1, dtype=np.int32) * _ROW_BYTES)
+            data = pa.py_buffer(os.urandom(count * _ROW_BYTES))
+            body = pa.Array.from_buffers(pa.binary(), count, [None, offsets.buffers()[1], data])
+            yield pa.record_batch([ids, ids, body], names=["id", "k", "body"])
+
+    import lance_namespace as ln
+
+    client = ln.connect("lakeroot.DirectoryNamespace", {"root": root})
+    location = client.declare_table(ln.DeclareTableRequest(id=["t"])).location
+    schema = pa.schema([("id", pa.int64()), ("k", pa.int64()), ("body", pa.binary())])
+    lance.write_dataset(batches(), location, schema, mode="overwrite", max_rows_per_file=rows // 8)
+
+
+class _Peaks:
+    """The largest resident sizes of the JVM and of one Python worker, seen while a job runs."""
+
+    def __init__(self, jvm: int) -> None:
+        self.jvm_process = jvm
+        self.jvm = self.worker = 0
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> "_Peaks":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._over.wait(0.1):
+            self.jvm = max(self.jvm, _resident(self.jvm_process))
+            workers = (_resident(one) for one in _below(self.jvm_process))
+            self.worker = max(self.worker, *workers, 0)
+
+
+def _resident(process: int) -> int:
+    try:
+        return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * 4096 >> 20
+    except OSError:
+        return 0
+
+
+def _below(process: int) -> list[int]:
+    try:
+        text = Path(f"/proc/{process}/task").iterdir()
+        found = [int(one) for each in text for one in (each / "children").read_text().split()]
+    except OSError:
+        return []
+    return [*found, *(one for child in found for one in _below(child))]
+
+
+def _passed(size: int, directory: Path) -> None:
+    root = str(directory / "lake")
+    _make(root, size)
+    spark: Any = lakeroot.spark.session(
+        "memory",
+        master="local[2]",
+        config={"spark.driver.memory": f"{_HEAP_MB}m", "spark.local.dir": str(directory)},
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    process = int(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
+    for name, job in _jobs(spark, root, directory).items():
+        start = time.perf_counter()
+        with _Peaks(process) as peaks:
+            job()
+        seconds = time.perf_counter() - start
+        line = {"job": name, "seconds": seconds, "worker": peaks.worker, "jvm": peaks.jvm}
+        print(json.dumps(line), flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    _passed(int(sys.argv[1]), Path(sys.argv[2]))
