@@ -75,6 +75,17 @@ def test_pylance_changes_rows_schema_and_refs(lake: DirectoryNamespace) -> None:
     assert listed == list(range(1, latest.version + 1))
 
 
+def test_the_message_of_a_pylance_commit_is_in_the_history(managed: DirectoryNamespace) -> None:
+    table = {"namespace_client": managed, "table_id": ["t"]}
+    lance.write_dataset(ROWS, **table)
+    before = managed.history(1)[0].message
+
+    lance.write_dataset(ROWS, mode="append", commit_message="wöchentlich 🛬", **table)
+
+    assert before == ""
+    assert managed.history(1)[0].message == "wöchentlich 🛬"
+
+
 def test_a_stale_pylance_handle_rebases_on_what_others_wrote(lake: DirectoryNamespace) -> None:
     lance.write_dataset(ROWS, namespace_client=lake, table_id=["t"])
     stale = lance.dataset(namespace_client=lake, table_id=["t"])

@@ -24,8 +24,9 @@ from lakeroot.objects import ObjectInfo, Objects
 from lakeroot.storage.lance_dir import index_section
 from lakeroot.storage.lance_dir.checking.tables import MANIFEST
 from lakeroot.storage.lance_dir.collecting import SHORTEST, Garbage
+from lakeroot.storage.lance_dir.manifest_facts import files_named_in
 from lakeroot.storage.lance_dir.protobuf import MalformedError
-from lakeroot.storage.lance_dir.version_file import decode, files_named_in
+from lakeroot.storage.lance_dir.version_file import decode
 from lakeroot.tables.handle import TableHandle, working_on
 from lakeroot.tables.versions import parse_manifest_name
 

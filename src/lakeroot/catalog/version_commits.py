@@ -33,6 +33,7 @@ from lakeroot.model.errors import (
 )
 from lakeroot.model.identifiers import Identifier, show
 from lakeroot.model.records import Table, TableVersion
+from lakeroot.storage.lance_dir.manifest_facts import message_in
 from lakeroot.tables.versions import MAIN, NamingScheme, StagedManifest, staged_manifest
 
 Item = TypeVar("Item")
@@ -98,7 +99,8 @@ class VersionCommits:
                 "their arbiter is the branch's own directory",
                 "Commit them by themselves",
             )
-        return self.commit_staged(staged, message=message)
+        said = message or next(filter(None, (message_in(one.content) for one in staged)), "")
+        return self.commit_staged(staged, message=said)
 
     def stage(self, asked: NewVersion, table: Table | None = None) -> Staged:
         """Look at a new version without creating it; the table may be about to be declared."""

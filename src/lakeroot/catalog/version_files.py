@@ -12,8 +12,8 @@ from lakeroot.model.errors import (
 )
 from lakeroot.model.records import TableVersion
 from lakeroot.objects import Objects
+from lakeroot.storage.lance_dir.manifest_facts import version_in
 from lakeroot.storage.lance_dir.protobuf import MalformedError
-from lakeroot.storage.lance_dir.version_file import version_in
 from lakeroot.tables.versions import (
     SUFFIX,
     NamingScheme,

@@ -16,7 +16,7 @@ from lakeroot.catalog.versions import TableVersions
 from lakeroot.model.errors import ConcurrentModificationError
 from lakeroot.model.identifiers import Identifier, identifier_of, show
 from lakeroot.objects import Objects
-from lakeroot.storage.lance_dir.version_file import files_named_in
+from lakeroot.storage.lance_dir.manifest_facts import files_named_in
 from lakeroot.tables.versions import naming_scheme
 
 

@@ -10,8 +10,9 @@ import struct
 from collections.abc import Mapping
 from typing import Final
 
+from lakeroot.storage.lance_dir.manifest_facts import read_version_in
 from lakeroot.storage.lance_dir.protobuf import MalformedError
-from lakeroot.storage.lance_dir.version_file import VersionFile, read_version_in
+from lakeroot.storage.lance_dir.version_file import VersionFile
 
 SEEN: Final = "lakeroot.seen"
 """Where the table's metadata says up to which version nothing was lost."""

@@ -199,13 +199,13 @@ def _decode_manifest(content: bytes, manifest: bytes) -> VersionFile:
         else:
             blobs.setdefault(number, []).append(value)
     features = numbers.get(READER_FEATURES, 0) | numbers.get(WRITER_FEATURES, 0)
-    fragments = tuple(_decode_fragment(raw) for raw in blobs.get(FRAGMENTS, []))
+    fragments = tuple(decode_fragment(raw) for raw in blobs.get(FRAGMENTS, []))
     index = numbers.get(INDEX_SECTION)
     transaction = numbers.get(TRANSACTION)
     uuid, properties = (
         ("", dict[str, str]())
         if transaction is None
-        else _decode_transaction(protobuf.unframed(content, transaction))
+        else decode_transaction(protobuf.unframed(content, transaction))
     )
     return VersionFile(
         version=numbers[VERSION],
@@ -225,43 +225,6 @@ def _decode_manifest(content: bytes, manifest: bytes) -> VersionFile:
         uuid=uuid,
         dropped=_decode_dropped(properties.get(DROPPED_KEY)),
     )
-
-
-def version_in(content: bytes) -> int:
-    """Read which version of its table a manifest says it is, and nothing else of it."""
-    position = FOOTER.unpack(content[-FOOTER.size :])[0]
-    for number, _, value in protobuf.fields(protobuf.unframed(content, position)):
-        if number == VERSION and isinstance(value, int):
-            return value
-    return 0
-
-
-def read_version_in(content: bytes) -> int | None:
-    """Read which version the maker of a version had seen; 0 for none, nothing if it is not told."""
-    position = FOOTER.unpack(content[-FOOTER.size :])[0]
-    manifest = {n: value for n, _, value in protobuf.fields(protobuf.unframed(content, position))}
-    transaction = manifest.get(TRANSACTION)
-    if not isinstance(transaction, int):
-        return None
-    found = {n: v for n, _, v in protobuf.fields(protobuf.unframed(content, transaction))}
-    seen = found.get(1, 0)
-    return seen if isinstance(seen, int) else None
-
-
-def files_named_in(content: bytes) -> set[str]:
-    """List the files that a version of any Lance table is made of, below the table."""
-    position = FOOTER.unpack(content[-FOOTER.size :])[0]
-    paths: set[str] = set()
-    for number, _, value in protobuf.fields(protobuf.unframed(content, position)):
-        if number == TRANSACTION_FILE and isinstance(value, bytes) and value:
-            paths.add(f"_transactions/{value.decode()}")
-        elif number == FRAGMENTS and isinstance(value, bytes):
-            fragment = _decode_fragment(value)
-            if fragment.deletion is not None:
-                paths.add(fragment.deletion.path(fragment.id))
-            files = (v for n, _, v in protobuf.fields(value) if n == 2 and isinstance(v, bytes))
-            paths.update(f"data/{_decode_data_file(file)[0]}" for file in files)
-    return paths
 
 
 def encode(version: VersionFile) -> bytes:
@@ -306,7 +269,8 @@ def encode(version: VersionFile) -> bytes:
 
 # Most fragments of a version were in the one before, and each is written twice.
 @lru_cache(maxsize=1024)
-def _decode_fragment(raw: bytes) -> Fragment:
+def decode_fragment(raw: bytes) -> Fragment:
+    """Read a fragment: its data file, less what is deleted."""
     numbers: dict[int, int] = {}
     files: list[bytes] = []
     deletion: Deletion | None = None
@@ -320,7 +284,7 @@ def _decode_fragment(raw: bytes) -> Fragment:
             deletion = _decode_deletion(value)
         else:
             simple = False
-    path, size, plain = _decode_data_file(files[0]) if files else ("", 0, False)
+    path, size, plain = decode_data_file(files[0]) if files else ("", 0, False)
     return Fragment(
         id=numbers.get(1, 0),
         path=path,
@@ -332,7 +296,8 @@ def _decode_fragment(raw: bytes) -> Fragment:
     )
 
 
-def _decode_data_file(raw: bytes) -> tuple[str, int, bool]:
+def decode_data_file(raw: bytes) -> tuple[str, int, bool]:
+    """Read where a data file is, its size, and whether it is as plain as ours are."""
     path, size, plain = "", 0, True
     columns: tuple[int, ...] = ()
     indices: tuple[int, ...] = ()
@@ -394,7 +359,8 @@ def _encode_transaction(version: VersionFile) -> bytes:
     )
 
 
-def _decode_transaction(raw: bytes) -> tuple[str, dict[str, str]]:
+def decode_transaction(raw: bytes) -> tuple[str, dict[str, str]]:
+    """Read which transaction made a version, and its properties."""
     uuid = ""
     properties: dict[str, str] = {}
     for number, _, value in protobuf.fields(raw):

@@ -11,11 +11,12 @@ from lakeroot.storage.lance_dir import index_section, versions
 from lakeroot.storage.lance_dir.checking.findings import Finding, finding
 from lakeroot.storage.lance_dir.healing import lost_rows
 from lakeroot.storage.lance_dir.history import HISTORY_START
+from lakeroot.storage.lance_dir.manifest_facts import files_named_in
 from lakeroot.storage.lance_dir.manifest_table import ManifestTable
 from lakeroot.storage.lance_dir.protobuf import MalformedError
 from lakeroot.storage.lance_dir.restarts import is_restart
 from lakeroot.storage.lance_dir.rows import VERSION_ROW
-from lakeroot.storage.lance_dir.version_file import VersionFile, decode, files_named_in
+from lakeroot.storage.lance_dir.version_file import VersionFile, decode
 from lakeroot.tables.versions import LAST_VERSION
 
 _KINDS_OF_FILES = ("data", "_deletions", "_indices")

@@ -8,14 +8,9 @@ from lakeroot.model.identifiers import Identifier, show
 from lakeroot.objects import ObjectInfo, Objects
 from lakeroot.storage.lance_dir import index_section, placement, protobuf
 from lakeroot.storage.lance_dir.checking.findings import Finding, finding
+from lakeroot.storage.lance_dir.manifest_facts import files_named_in
 from lakeroot.storage.lance_dir.protobuf import MalformedError
-from lakeroot.storage.lance_dir.version_file import (
-    FOOTER,
-    FRAGMENTS,
-    VersionFile,
-    decode,
-    files_named_in,
-)
+from lakeroot.storage.lance_dir.version_file import FOOTER, FRAGMENTS, VersionFile, decode
 from lakeroot.tables.versions import parse_manifest_name
 
 Files = Mapping[str, ObjectInfo]

@@ -1,0 +1,66 @@
+"""Single facts out of the manifest of any Lance table, ours or not."""
+
+from typing import Final
+
+from lakeroot.storage.lance_dir import protobuf
+from lakeroot.storage.lance_dir.version_file import (
+    FOOTER,
+    FRAGMENTS,
+    TRANSACTION,
+    TRANSACTION_FILE,
+    VERSION,
+    decode_data_file,
+    decode_fragment,
+    decode_transaction,
+)
+
+_MESSAGE: Final = "__lance_commit_message"
+
+
+def version_in(content: bytes) -> int:
+    """Read which version of its table a manifest says it is, and nothing else of it."""
+    position = FOOTER.unpack(content[-FOOTER.size :])[0]
+    for number, _, value in protobuf.fields(protobuf.unframed(content, position)):
+        if number == VERSION and isinstance(value, int):
+            return value
+    return 0
+
+
+def read_version_in(content: bytes) -> int | None:
+    """Read which version the maker of a version had seen; 0 for none, nothing if it is not told."""
+    position = FOOTER.unpack(content[-FOOTER.size :])[0]
+    manifest = {n: value for n, _, value in protobuf.fields(protobuf.unframed(content, position))}
+    transaction = manifest.get(TRANSACTION)
+    if not isinstance(transaction, int):
+        return None
+    found = {n: v for n, _, v in protobuf.fields(protobuf.unframed(content, transaction))}
+    seen = found.get(1, 0)
+    return seen if isinstance(seen, int) else None
+
+
+def files_named_in(content: bytes) -> set[str]:
+    """List the files that a version of any Lance table is made of, below the table."""
+    position = FOOTER.unpack(content[-FOOTER.size :])[0]
+    paths: set[str] = set()
+    for number, _, value in protobuf.fields(protobuf.unframed(content, position)):
+        if number == TRANSACTION_FILE and isinstance(value, bytes) and value:
+            paths.add(f"_transactions/{value.decode()}")
+        elif number == FRAGMENTS and isinstance(value, bytes):
+            fragment = decode_fragment(value)
+            if fragment.deletion is not None:
+                paths.add(fragment.deletion.path(fragment.id))
+            files = (v for n, _, v in protobuf.fields(value) if n == 2 and isinstance(v, bytes))
+            paths.update(f"data/{decode_data_file(file)[0]}" for file in files)
+    return paths
+
+
+def message_in(content: bytes) -> str:
+    """Read why a version was made, if its writer said so (`commit_message` of Lance)."""
+    if _MESSAGE.encode() not in content:
+        return ""
+    position = FOOTER.unpack(content[-FOOTER.size :])[0]
+    manifest = {n: value for n, _, value in protobuf.fields(protobuf.unframed(content, position))}
+    transaction = manifest.get(TRANSACTION)
+    if not isinstance(transaction, int):
+        return ""
+    return decode_transaction(protobuf.unframed(content, transaction))[1].get(_MESSAGE, "")
