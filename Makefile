@@ -35,11 +35,12 @@ tests: setup
 	$(RUN) pytest -n 2 --dist loadgroup
 
 trust: setup ## Try the promises of docs/trust.md at length (hours), and print the figures
-	$(RUN) python -m tests.histories
-	$(RUN) python -m tests.faults.matrix --everything
+	$(RUN) python -m tests.histories --calls $(or $(CALLS),20000) --seeds $(or $(HISTORIES),3) $(CATALOGS)
+	$(RUN) python -m tests.faults.matrix $(if $(BRIEF),,--everything)
+	LAKEROOT_BYTES=$(or $(BYTES),2000) $(RUN) pytest -q --timeout 0 tests/faults/test_one_byte.py
 	LAKEROOT_GC_SEEDS=$(or $(SEEDS),200) $(RUN) pytest -q tests/fsck/test_old_versions.py
 	LAKEROOT_SOAK_SECONDS=$(or $(SOAK),3600) $(RUN) pytest -q -s --timeout 0 tests/server/test_soak.py tests/faults/test_soak.py
-	LAKEROOT_TESTS=thorough $(RUN) pytest -n 2 --dist loadgroup
+	LAKEROOT_TESTS=thorough $(RUN) pytest -n 2 --dist loadgroup $(SUITES)
 	$(MAKE) mutate
 
 mutate: setup ## Make mistakes in the core modules and see whether the tests notice (MUTANTS=300 SEED=1)
