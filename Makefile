@@ -44,7 +44,7 @@ trust: setup ## Try the promises of docs/trust.md at length (hours), and print t
 	$(MAKE) mutate
 
 mutate: setup ## Make mistakes in the core modules and see whether the tests notice (MUTANTS=300 SEED=1)
-	nice -n 10 $(RUN) python -m tests.mutation --sample $(or $(MUTANTS),300) --seed $(or $(SEED),1)
+	nice -n 10 $(RUN) python -m tests.mutation --sample $(or $(MUTANTS),300) --seed $(or $(SEED),1) $(MUTATE)
 
 fix: setup ## Format, and mend what the linter can mend
 	$(RUN) ruff check --fix . && $(RUN) ruff format .

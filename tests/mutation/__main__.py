@@ -18,7 +18,15 @@ from typing import Any
 from tests.docs.sections import put_section
 from tests.mutation.equivalent import SAME
 from tests.mutation.lines import PYTEST, Seen, reaching, see_lines
-from tests.mutation.modules import ARTIFACTS, CORE, MODULES, PROJECT, room_of, source_of
+from tests.mutation.modules import (
+    ARTIFACTS,
+    CORE,
+    HOMES,
+    MODULES,
+    PROJECT,
+    room_of,
+    source_of,
+)
 from tests.mutation.mutants import Mutant, mutants_of
 
 RESULT = ARTIFACTS / "mutation.json"
@@ -88,7 +96,7 @@ def is_known(found: dict[str, Any] | None, mutant: Mutant, *, again: bool) -> bo
 def tried(mutant: Mutant, tests: Seen, most_seconds: float) -> tuple[Mutant, Any]:
     """Run the tests that reach a mistake: a few first, and more if those do not notice it."""
     known = {"line": mutant.line, "what": mutant.what, "digest": mutant.digest}
-    ordered = spread(reaching(tests, mutant))
+    ordered = spread(reaching(tests, mutant), HOMES[room_of(mutant.module)])
     if not ordered:
         return mutant, {**known, "outcome": "unreached", "by": ""}
     outcome: dict[str, Any] = {}
@@ -144,11 +152,12 @@ def run(mutant: Mutant, tests: list[tuple[str, float]]) -> dict[str, Any]:
     }
 
 
-def spread(reached: dict[str, float]) -> list[tuple[str, float]]:
-    """Order tests so that every file has its turn, its quickest tests first."""
+def spread(reached: dict[str, float], home: str) -> list[tuple[str, float]]:
+    """Order tests so that every file has its turn, those at home and the quickest first."""
     files: dict[str, list[tuple[str, float]]] = {}
-    for name, seconds in sorted(reached.items(), key=lambda one: one[1]):
-        files.setdefault(Path(name.partition("::")[0]).name, []).append((name, seconds))
+    by_home = sorted(reached, key=lambda name: (not name.startswith(home), reached[name]))
+    for name in by_home:
+        files.setdefault(Path(name.partition("::")[0]).name, []).append((name, reached[name]))
     ordered = []
     while files:
         for file in list(files):

@@ -43,6 +43,13 @@ CORE = {
         "view",
     ),
 }
+HOMES = {
+    "model": "tests/unit",
+    "catalog": "tests/versions",
+    "storage.lance_dir": "tests/lance_dir",
+    "metastore": "tests/metastore",
+}
+"""Where the tests of each part live: those that are most likely to notice."""
 MODULES = tuple(f"lakeroot.{room}.{name}" for room, names in CORE.items() for name in names)
 
 TESTS = (
