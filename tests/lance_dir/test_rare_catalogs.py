@@ -1,12 +1,12 @@
 """Rules of the manifest that only rare catalogs meet, each by itself."""
 
 import shutil
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import lance
 import pyarrow as pa
+from msgspec.structs import replace
 
 from lakeroot import DirectoryNamespace
 from lakeroot.model.commits import Commit, DeclareTable
