@@ -14,7 +14,7 @@ from lakeroot import DirectoryNamespace
 TITLE = "Light commands, over Python itself"
 PEER = "what they may take"
 ALLOWED_MS = 150.0
-COMMANDS = ("--help", "config", "ls", "history", "ns show air")
+COMMANDS = ("--help", "config list", "ls", "history", "ns show air")
 
 
 def run(*, quick: bool) -> Iterable[Row]:

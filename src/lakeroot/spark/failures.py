@@ -28,6 +28,9 @@ _BY_CODE |= {
 # Python traceback in it; its last line names the class and the message.
 _RAISED_IN_WORKER = re.compile(r"^(?:[\w.]+\.)?(\w+Error): (.*)$", re.MULTILINE)
 
+# With this py4j begins, and names the call instead of what went wrong.
+_CALLED = "An error occurred while calling"
+
 
 @contextmanager
 def translated(what: str) -> Iterator[None]:
@@ -74,6 +77,9 @@ def _root_cause(text: str) -> str:
         return f"{name}: {message}"
     causes = re.findall(r"^Caused by: (.*)$", text, re.MULTILINE)
     lines = [causes[-1]] if causes else text.strip().splitlines()
+    if lines and lines[0].startswith(_CALLED) and len(lines) > 1:
+        # The next line is of Java: a colon, the class, the message.
+        lines = [lines[1].lstrip(": ").removeprefix("org.apache.spark.SparkException: ")]
     # Rust appends the place in its own source, which tells a user nothing.
     return re.sub(r",? ?/[\w/.-]+\.rs:\d+(:\d+)?$", "", lines[0]) if lines else ""
 
