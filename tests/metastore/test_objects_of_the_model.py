@@ -12,6 +12,7 @@ from lakeroot.metastore import (
     DeltaType,
     LifecycleState,
     Metastore,
+    Partition,
     Transaction,
     manifest_of,
 )
@@ -37,6 +38,12 @@ from .memory import MemoryObjects
 
 BAD = {"read_optimization_level": "some"}
 STRANGE = ["a|b", "a/b", "../up", "é 漢字 🚀", "x" * 1000, " ", "rev", "txn", "_hidden", "a\nb"]
+
+
+def only_partition(txn: Transaction) -> Partition:
+    found = txn.find_partition(txn.stream("ns", "t"))
+    assert found is not None
+    return found
 
 
 @pytest.mark.parametrize("name", STRANGE)
@@ -242,8 +249,7 @@ def test_a_deleted_partition_is_gone_and_can_be_made_again(metastore: Metastore)
     with_table(metastore)
     append(metastore, "data/old.pq")
     with metastore.transaction() as txn:
-        partition = txn.find_partition(txn.stream("ns", "t"))
-        assert partition is not None
+        partition = only_partition(txn)
         txn.delete_partition(partition)
     view = metastore.view()
 
@@ -258,8 +264,7 @@ def test_a_delta_says_which_was_before_it(metastore: Metastore) -> None:
     with_table(metastore)
     append(metastore, "data/1.pq")
     with metastore.transaction() as txn:
-        partition = txn.find_partition(txn.stream("ns", "t"))
-        assert partition is not None
+        partition = only_partition(txn)
         assert txn.put_delta(partition, 7, None).previous_stream_position == 1
         added = txn.put_delta(partition, 2**40, None, delta_type=DeltaType.ADD)
         assert added.previous_stream_position is None
@@ -270,8 +275,7 @@ def test_positions_only_grow(metastore: Metastore) -> None:
     append(metastore, "data/1.pq")
     for position in (1, 0, -1, 2**40):
         txn = metastore.transaction()
-        partition = txn.find_partition(txn.stream("ns", "t"))
-        assert partition is not None
+        partition = only_partition(txn)
         with pytest.raises(InvalidInputError):
             txn.put_delta(partition, position, None)
     assert append(metastore, "data/2.pq") == 2

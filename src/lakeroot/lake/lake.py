@@ -87,7 +87,7 @@ class Lake:
             near = difflib.get_close_matches(name, self.tables(), n=1)
             raise TableNotFoundError(
                 f"There is no table {show(identifier)}",
-                fix=f"Did you mean {near[0]}?" if near else "`tables()` lists those there are",
+                fix=f"Did you mean {near[0]}?" if near else "List the tables there are",
             )
         return self._table(identifier)
 
