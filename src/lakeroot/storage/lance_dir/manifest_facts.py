@@ -1,5 +1,6 @@
 """Single facts out of the manifest of any Lance table, ours or not."""
 
+import struct
 from typing import Final
 
 from lakeroot.storage.lance_dir import protobuf
@@ -28,12 +29,10 @@ def version_in(content: bytes) -> int:
 
 def read_version_in(content: bytes) -> int | None:
     """Read which version the maker of a version had seen; 0 for none, nothing if it is not told."""
-    position = FOOTER.unpack(content[-FOOTER.size :])[0]
-    manifest = {n: value for n, _, value in protobuf.fields(protobuf.unframed(content, position))}
-    transaction = manifest.get(TRANSACTION)
-    if not isinstance(transaction, int):
+    transaction = _transaction_in(content)
+    if transaction is None:
         return None
-    found = {n: v for n, _, v in protobuf.fields(protobuf.unframed(content, transaction))}
+    found = {number: value for number, _, value in protobuf.fields(transaction)}
     seen = found.get(1, 0)
     return seen if isinstance(seen, int) else None
 
@@ -58,9 +57,15 @@ def message_in(content: bytes) -> str:
     """Read why a version was made, if its writer said so (`commit_message` of Lance)."""
     if _MESSAGE.encode() not in content:
         return ""
+    try:
+        transaction = _transaction_in(content)
+        return "" if transaction is None else decode_transaction(transaction)[1].get(_MESSAGE, "")
+    except (ValueError, struct.error):
+        return ""  # A damaged message is no reason to refuse a version.
+
+
+def _transaction_in(content: bytes) -> bytes | None:
     position = FOOTER.unpack(content[-FOOTER.size :])[0]
     manifest = {n: value for n, _, value in protobuf.fields(protobuf.unframed(content, position))}
     transaction = manifest.get(TRANSACTION)
-    if not isinstance(transaction, int):
-        return ""
-    return decode_transaction(protobuf.unframed(content, transaction))[1].get(_MESSAGE, "")
+    return protobuf.unframed(content, transaction) if isinstance(transaction, int) else None
