@@ -180,6 +180,54 @@ def test_who_loses_a_race_has_the_next_turn(managed: DirectoryNamespace, table: 
     assert row_count(managed, "t") == 9
 
 
+@pytest.mark.usefixtures("endless")
+def test_who_loses_while_others_take_turns_has_the_turn_after_theirs(table: Path) -> None:
+    other, loser = Turns(), Turns()
+    other.take(str(table), lambda: None)
+
+    loser.lost(str(table))
+    assert is_taken(table)
+    other.committed([str(table)])
+
+    wait_until(lambda: loser._table(str(table)).handle not in (None, turns._ASKED))
+    assert is_taken(table)
+    loser.committed([str(table)])
+    assert not is_taken(table)
+
+
+@pytest.mark.usefixtures("endless")
+def test_a_retry_that_needed_no_turn_leaves_none_behind(table: Path) -> None:
+    other, loser = Turns(), Turns()
+    other.take(str(table), lambda: None)
+    loser.lost(str(table))
+
+    loser.committed([str(table)])
+
+    wait_until(lambda: loser._table(str(table)).handle is None)
+    other.committed([str(table)])
+    assert not is_taken(table)
+
+
+def test_a_long_line_is_waited_in_once_more_and_no_more(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "LONGEST_WAIT", 0.01)
+    first = [os.open(place, os.O_RDONLY) for place in (table, table.parent)]
+    for handle in first:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    mine = Turns()
+    known = mine._table(str(table))
+
+    mine.take(str(table), lambda: None)
+    assert (known.handle, known.without_until) == (None, 0.0)
+    mine.take(str(table), lambda: None)
+    assert known.handle is None
+    assert known.without_until > time.monotonic()
+
+    for handle in first:
+        os.close(handle)
+
+
 def test_no_row_of_several_threads_is_lost_and_no_file_stays_open(
     managed: DirectoryNamespace, table: Path
 ) -> None:

@@ -49,6 +49,8 @@ class _Table(Struct, eq=False):
     ends_at: float = 0.0
     is_losers: bool = False
     """Whether the turn is kept for whoever of this client lost a race and will try again."""
+    has_waited_in_vain: bool = False
+    """Whether the last wait in the line ended before it was this client's turn."""
 
 
 class Turns:
@@ -86,12 +88,15 @@ class Turns:
 
     def _is_free(self, table: _Table) -> bool:
         """Tell whether this client has no turn yet; another of its threads may have it."""
+        if table.is_losers:
+            # Most likely it is the same one again, and its turn is asked for already.
+            self._changed.wait_for(lambda: table.handle != _ASKED, LONGEST_WAIT)
+            table.is_losers = False
+            return table.handle is None
         if table.handle is None:
             return True
-        if table.is_losers or time.monotonic() >= table.meets_others_until:
-            # Most likely it is the same one again, that lost a race or looked without writing.
-            table.is_losers = False
-            return False
+        if time.monotonic() >= table.meets_others_until:
+            return False  # Most likely the same one again, that looked without writing.
         return self._changed.wait_for(lambda: table.handle is None, LONGEST_WAIT)
 
     def committed(self, directories: Iterable[str]) -> None:
@@ -101,17 +106,42 @@ class Turns:
             for directory in directories:
                 table = self._tables.get(directory)
                 if table is not None:
+                    table.is_losers = False
                     self._give_back(table)
 
     def lost(self, directory: str) -> None:
-        """Keep the turn, or take one if it is to be had at once: the client will try again."""
+        """Keep the turn, or ask for one: the client will try again, and must not lose again.
+
+        Its retry does not look for the newest version first, so it cannot be told to wait. The
+        turn is waited for beside it: whoever lost while others take turns would lose forever.
+        """
         with self._changed:
             table = self._table(directory)
             now = time.monotonic()
             self._writes_until = table.meets_others_until = now + _WRITER
+            table.is_losers = True
             if table.handle is None and now >= table.without_until:
                 table.handle = _lock_by(_AT_ONCE, directory)
-            table.is_losers = True
+                if table.handle is None:
+                    self._ask_beside(directory, table)
+            self._start(table)
+
+    def _ask_beside(self, directory: str, table: _Table) -> None:
+        table.handle = _ASKED
+        work = (directory, table)
+        threading.Thread(
+            target=self._ask_for_loser, args=work, name="lakeroot-turn", daemon=True
+        ).start()
+
+    def _ask_for_loser(self, directory: str, table: _Table) -> None:
+        """Take the next turn for whoever lost, before the first in line; none if not needed."""
+        end = time.monotonic() + LONGEST_WAIT
+        handle = _lock_by(end, directory, is_wanted=lambda: table.is_losers)
+        with self._changed:
+            if handle is not None and not table.is_losers:
+                _unlock(handle)
+                handle = None
+            table.handle = handle
             self._start(table)
 
     def _table(self, directory: str) -> _Table:
@@ -126,13 +156,39 @@ class Turns:
 
     def _locked(self, directory: str, table: _Table, meanwhile: Callable[[], object]) -> int | None:
         handle = _lock_by(_AT_ONCE, directory)
-        if handle is not None:
-            return handle
-        table.meets_others_until = time.monotonic() + _WRITER
-        handle = _waited_for(directory, meanwhile)
         if handle is None:
-            table.without_until = time.monotonic() + _WITHOUT
+            table.meets_others_until = time.monotonic() + _WRITER
+            handle = self._waited_for(directory, table, meanwhile)
+        if handle is not None:
+            table.has_waited_in_vain = False
         return handle
+
+    def _waited_for(
+        self, directory: str, table: _Table, meanwhile: Callable[[], object]
+    ) -> int | None:
+        """Wait for a turn, but not for long.
+
+        Only the first in line waits for the turn itself, and it catches up meanwhile with what
+        others commit: in its turn it has less to read. There is no way to wait for a lock for a
+        while, so everybody looks again and again, those who have waited longer more often.
+        """
+        end = time.monotonic() + LONGEST_WAIT
+        line = _lock_by(end, os.path.dirname(directory), _SELDOM)  # noqa: PTH120
+        if line is None:
+            # A long line may be worth another wait, but no more than one.
+            is_long = time.monotonic() >= end and not table.has_waited_in_vain
+            table.has_waited_in_vain = is_long
+            table.without_until = 0.0 if is_long else time.monotonic() + _WITHOUT
+            return None
+        try:
+            with contextlib.suppress(LakerootError):
+                meanwhile()
+            handle = _lock_by(end, directory)
+            if handle is None:
+                table.without_until = time.monotonic() + _WITHOUT
+            return handle
+        finally:
+            _unlock(line)
 
     def _start(self, table: _Table) -> None:
         if table.handle is not None and table.handle != _ASKED:
@@ -174,26 +230,12 @@ class Turns:
         self._reset()
 
 
-def _waited_for(directory: str, meanwhile: Callable[[], object]) -> int | None:
-    """Wait for a turn, but not for long.
-
-    Only the first in line waits for the turn itself, and it catches up meanwhile with what others
-    commit: in its turn it has less to read. There is no way to wait for a lock for a while, so
-    everybody looks again and again, those who have waited longer more often.
-    """
-    end = time.monotonic() + LONGEST_WAIT
-    line = _lock_by(end, os.path.dirname(directory), _SELDOM)  # noqa: PTH120
-    if line is None:
-        return None
-    try:
-        with contextlib.suppress(LakerootError):
-            meanwhile()
-        return _lock_by(end, directory)
-    finally:
-        _unlock(line)
-
-
-def _lock_by(end: float, directory: str, pause: float = _OFTEN) -> int | None:
+def _lock_by(
+    end: float,
+    directory: str,
+    pause: float = _OFTEN,
+    is_wanted: Callable[[], bool] = lambda: True,
+) -> int | None:
     """Lock a directory, and look for it again and again until some time; nothing if in vain."""
     try:
         handle = os.open(directory, os.O_RDONLY)
@@ -201,7 +243,7 @@ def _lock_by(end: float, directory: str, pause: float = _OFTEN) -> int | None:
         return None
     is_locked = False
     try:
-        while not (is_locked := _is_locked_now(handle)) and time.monotonic() < end:
+        while not (is_locked := _is_locked_now(handle)) and time.monotonic() < end and is_wanted():
             time.sleep(pause)
             pause = max(pause * _SOONER, _OFTEN)
     except OSError:
