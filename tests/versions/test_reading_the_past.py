@@ -11,6 +11,7 @@ from lance_namespace import (
     CreateNamespaceRequest,
     DescribeTableRequest,
     ListTablesRequest,
+    TableBranchNotFoundError,
     TableNotFoundError,
     TableVersionNotFoundError,
     UnsupportedOperationError,
@@ -104,6 +105,30 @@ def test_a_table_is_read_as_it_was(catalog: Any) -> None:
         assert past.count_table_rows({"id": NAME}).count == 3
         assert numbers(past, *NAME) == [1]
     assert lance.dataset(namespace_client=catalog, table_id=NAME).count_rows() == 6
+
+
+def test_a_branch_is_read_as_it_was(catalog: Any) -> None:
+    lance.write_dataset(ROWS, namespace_client=catalog, table_id=NAME)
+    catalog.create_namespace(CreateNamespaceRequest(id=["b"]))
+    before = catalog.history(1)[0].version
+    time.sleep(_TICK)
+    branch = lance.dataset(namespace_client=catalog, table_id=NAME).create_branch("dev")
+    lance.write_dataset(ROWS, branch, mode="append")
+    time.sleep(_TICK)
+    catalog.create_namespace(CreateNamespaceRequest(id=["c"]))
+    then = catalog.history(1)[0].version
+    time.sleep(_TICK)
+    lance.write_dataset(ROWS, branch, mode="append")
+
+    past = catalog.at(version=then)
+    opened = lance.dataset(namespace_client=past, table_id=NAME).checkout_version(("dev", None))
+    assert opened.count_rows() == 6
+    assert past.get_table_stats({"id": NAME, "branch": "dev"}).num_rows == 6
+    assert len(past.list_table_versions({"id": NAME, "branch": "dev"})["versions"]) == 2
+    with pytest.raises(TableBranchNotFoundError, match="had no branch"):
+        catalog.at(version=before).list_table_versions({"id": NAME, "branch": "dev"})
+    now = lance.dataset(namespace_client=catalog, table_id=NAME).checkout_version(("dev", None))
+    assert now.count_rows() == 9
 
 
 def test_a_version_that_is_gone_is_not_replaced_by_an_older_one(tmp_path: Path) -> None:

@@ -151,12 +151,15 @@ class TableVersions:
         self, table: Table, branch: str | None = None, files: VersionFiles | None = None
     ) -> "KnownVersions":
         """Look at the versions of a table."""
-        is_managed = self.is_managed(branch)
+        is_pinned = self._store.is_past and self._store.keeps_versions
+        kept: Mapping[int, TableVersion] = {}
+        if is_pinned or self.is_managed(branch):
+            kept = self._store.versions(table, None if branch == MAIN else branch)
         return KnownVersions(
             table,
             files or self.files(table, branch),
-            self._store.versions(table, None) if is_managed else {},
-            is_pinned=is_managed and self._store.is_past,
+            kept,
+            is_pinned=is_pinned,
             has_hint=self._store.root.is_local,
         )
 
@@ -199,7 +202,7 @@ class TableVersions:
         found = self.known(self._catalog.table(identifier), branch)
         if branch not in (None, MAIN) and not found.has_any:
             raise TableBranchNotFoundError(
-                f"{show(identifier)} has no branch {branch!r}",
+                f"{show(identifier)} {'had' if found.is_pinned else 'has'} no branch {branch!r}",
                 fix="List the branches of the table to see those it has",
             )
         return found

@@ -183,14 +183,12 @@ class DeltaCatStore:
 
     def versions(self, table: Table, branch: str | None) -> Mapping[int, TableVersion]:
         """Give the versions the catalog keeps of a table, by number."""
-        if branch is not None:
-            return {}
-        kept = self.read().versions(table)
+        kept = self.read().versions(table) if branch is None else {}
         if kept or self._snapshot is None:
             return kept
         # Where nothing was kept of a table, the age of its files tells what it had.
         key = object_key(self.uri(table.location))
-        return versions_put_before(self.files(table), key, self._then_ms)
+        return versions_put_before(self.files(table), key, self._then_ms, branch)
 
     def history(self, limit: int | None = None) -> Iterator[HistoryEntry]:
         """Tell what each commit changed, the newest first."""

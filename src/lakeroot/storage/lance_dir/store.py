@@ -423,11 +423,11 @@ class _PastStore(LanceDirStore):
     def versions(self, table: Table, branch: str | None) -> Mapping[int, TableVersion]:
         """Give the versions a table had; where no rows tell, the age of its files does."""
         kept = super().versions(table, branch)
-        if kept or branch is not None:
+        if kept:
             return kept
         then = self._require_manifest().head.timestamp_ms
         key = object_key(self.uri(table.location))
-        return versions_put_before(self.files(table), key, then)
+        return versions_put_before(self.files(table), key, then, branch)
 
     def has_data(self, table: Table) -> bool:
         """Tell whether a table had been written by then."""
