@@ -11,7 +11,7 @@ from typing import Any
 import lance.namespace
 
 import lakeroot
-from lakeroot.storage.lance_dir.manifest_table import Draft
+from lakeroot.storage.lance_dir.drafts import Draft
 from lakeroot.storage.lance_dir.rows import NAMESPACE, TABLE_ROW, Row
 
 TABLES_PER_NAMESPACE = 99

@@ -13,7 +13,7 @@ from lakeroot.catalog import Catalog
 from lakeroot.objects import Listing, LocalObjects, ObjectInfo, Objects, Root
 from lakeroot.objects.remote import RemoteObjects
 from lakeroot.storage.lance_dir import DirectorySettings, LanceDirStore
-from lakeroot.storage.lance_dir.manifest_table import Draft
+from lakeroot.storage.lance_dir.drafts import Draft
 from lakeroot.storage.lance_dir.rows import NAMESPACE, TABLE_ROW, Row
 
 SIZES = (10, 1_000, 10_000)

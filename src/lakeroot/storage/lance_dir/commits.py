@@ -29,7 +29,8 @@ from lakeroot.model.identifiers import ROOT, Identifier
 from lakeroot.model.records import Namespace, Record, Table
 from lakeroot.objects import LocalObjects, Objects
 from lakeroot.storage.lance_dir import versions
-from lakeroot.storage.lance_dir.manifest_table import Draft, ManifestTable
+from lakeroot.storage.lance_dir.drafts import Draft
+from lakeroot.storage.lance_dir.manifest_table import ManifestTable
 from lakeroot.storage.lance_dir.rows import Row, row_of
 from lakeroot.storage.lance_dir.settings import DirectorySettings
 from lakeroot.storage.lance_dir.version_file import VersionFile

@@ -10,7 +10,8 @@ from lakeroot.objects import Objects
 from lakeroot.storage.lance_dir import placement, versions
 from lakeroot.storage.lance_dir.commits import Committer
 from lakeroot.storage.lance_dir.directory import Directory
-from lakeroot.storage.lance_dir.manifest_table import Draft, ManifestTable
+from lakeroot.storage.lance_dir.drafts import Draft
+from lakeroot.storage.lance_dir.manifest_table import ManifestTable
 from lakeroot.storage.lance_dir.restarts import is_restart, unseen
 from lakeroot.storage.lance_dir.rows import TABLE_ROW, VERSION_ROW, Row
 from lakeroot.storage.lance_dir.state import advance, load

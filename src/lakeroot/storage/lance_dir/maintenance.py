@@ -12,7 +12,8 @@ from msgspec import Struct
 
 from lakeroot.storage.lance_dir import index_section
 from lakeroot.storage.lance_dir.commits import Committer
-from lakeroot.storage.lance_dir.manifest_table import Draft, ManifestTable
+from lakeroot.storage.lance_dir.drafts import Draft
+from lakeroot.storage.lance_dir.manifest_table import ManifestTable
 from lakeroot.storage.lance_dir.version_file import VersionFile
 
 INDEXES: Final = {

@@ -8,7 +8,7 @@ appear with one put-if-absent; whoever comes second looks again and repeats.
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Final
 from uuid import uuid4
@@ -25,10 +25,11 @@ from lakeroot.model.identifiers import DELIMITER, Identifier
 from lakeroot.model.records import Record
 from lakeroot.objects import LocalObjects, Objects
 from lakeroot.storage.lance_dir import compaction, versions
+from lakeroot.storage.lance_dir.drafts import Draft, Plan, only_changes, plan_of
 from lakeroot.storage.lance_dir.index import Entry, Index
 from lakeroot.storage.lance_dir.protobuf import MalformedError
 from lakeroot.storage.lance_dir.restarts import metadata_after
-from lakeroot.storage.lance_dir.rows import NAMESPACE, Row, RowFiles, arrow_table, record_of
+from lakeroot.storage.lance_dir.rows import NAMESPACE, RowFiles, arrow_table, record_of
 from lakeroot.storage.lance_dir.state import State, advance, children, find, load
 from lakeroot.storage.lance_dir.version_file import (
     FIRST,
@@ -45,19 +46,6 @@ WRITER_FEATURES: Final = "lance.namespace.manifest.writer_feature_flags"
 _LOOKUPS_BEFORE_LOADING: Final = 2
 _LONGEST_STAGING: Final = 20 * 60
 """Seconds after which files that wait for their version might be taken for a crashed writer's."""
-
-
-class Draft(Struct, frozen=True):
-    """The rows and the table metadata that the next version shall have instead."""
-
-    rows: Mapping[Identifier, Row | None]
-    table_metadata: Mapping[str, str] | None = None
-    message: str = ""
-    author: str = ""
-    dropped: tuple[str, ...] = ()
-    """The locations of the tables that are dropped; their directories are deleted afterwards."""
-    fold: bool = False
-    """Whether every row goes into one new data file."""
 
 
 class ManifestTable:
@@ -211,14 +199,8 @@ class ManifestTable:
             if after is not None and after is not before:
                 return None
             _require_known_features(before, WRITER_FEATURES, "change")
-            index = self.index
-            rows = {
-                identifier: row
-                for identifier, row in draft.rows.items()
-                if identifier in index.repeated or not _is_same(index.entry(identifier), row)
-            }
-            draft = replace(draft, rows=rows)
-            plan = _plan(self._require_state(), draft) if before.editable else None
+            draft = only_changes(draft, self.index)
+            plan = plan_of(draft, self._require_state()) if before.editable else None
         if plan is None:
             return self._rewrite(before, draft, alongside)
         started = time.time()
@@ -265,7 +247,7 @@ class ManifestTable:
         self,
         before: VersionFile,
         draft: Draft,
-        plan: "_Plan",
+        plan: Plan,
         alongside: Sequence[Callable[[], None]],
     ) -> "_Step":
         others: list[Future[None]] = []
@@ -283,7 +265,7 @@ class ManifestTable:
             other.result()
         return _Step(_successor(before, draft, fragments, self.seen), plan, written)
 
-    def _write_files(self, before: VersionFile, plan: "_Plan") -> tuple[list[Fragment], list[str]]:
+    def _write_files(self, before: VersionFile, plan: Plan) -> tuple[list[Fragment], list[str]]:
         """Write the data and deletion files of a plan; give its fragments and what was written."""
         written: list[str] = []
         fragments = []
@@ -346,54 +328,12 @@ class ManifestTable:
         return self._state
 
 
-class _Plan(Struct, frozen=True):
-    """Which rows go, which files stay, and what the new file holds."""
-
-    removed: list[tuple[Identifier, str, int]]
-    kept: list[Fragment]
-    newly_deleted: dict[str, set[int]]
-    rows: list[Row]
-
-
 class _Step(Struct, frozen=True):
     """A version that is ready to be published."""
 
     target: VersionFile
-    plan: _Plan
+    plan: Plan
     written: list[str]
-
-
-def _plan(state: State, draft: Draft) -> _Plan:
-    removed = [
-        (identifier, entry.path, entry.offset)
-        for identifier in draft.rows
-        for entry in state.index.positions(identifier)
-    ]
-    deleted: dict[str, set[int]] = {}
-    for _, path, offset in removed:
-        deleted.setdefault(path, set(state.deleted.get(path, ()))).add(offset)
-    rows = [row for row in draft.rows.values() if row is not None]
-    fragments = list(state.version_file.fragments)
-    incoming = [Fragment(-1, "", 0, len(rows))] if rows else []
-    folded = (
-        {fragment.path for fragment in fragments}
-        if draft.fold
-        else compaction.worth_rewriting([*fragments, *incoming], {**state.deleted, **deleted})
-    )
-    going = set(draft.rows)
-    for fragment in fragments:
-        if fragment.path in folded:
-            members = (found for found in state.index.members(fragment.path) if found is not None)
-            entries = (state.index.entry(found) for found in members if found not in going)
-            rows.extend(e.row for e in entries if e is not None and e.path == fragment.path)
-    kept = [
-        fragment
-        for fragment in fragments
-        if fragment.path not in folded
-        and len(deleted.get(fragment.path, state.deleted.get(fragment.path, ()))) < fragment.rows
-    ]
-    kept_paths = {fragment.path for fragment in kept}
-    return _Plan(removed, kept, {p: o for p, o in deleted.items() if p in kept_paths}, rows)
 
 
 def _successor(
@@ -413,10 +353,6 @@ def _successor(
         dropped=draft.dropped,
     )
     return replace(target, table_metadata=metadata_after(before, seen))
-
-
-def _is_same(entry: Entry | None, row: Row | None) -> bool:
-    return row is None if entry is None else entry.row == row
 
 
 def _require_known_features(version_file: VersionFile, key: str, doing: str) -> None:

@@ -34,27 +34,21 @@ from lakeroot.model.identifiers import Identifier, show
 from lakeroot.model.records import Table, TableVersion
 from lakeroot.model.rules import apply
 from lakeroot.objects import Below, Objects, Root, open_root
-from lakeroot.storage.aged_versions import versions_put_before
 from lakeroot.storage.contract import HistoryEntry
 from lakeroot.storage.lance_dir import adding, flat_commits, history, placement
 from lakeroot.storage.lance_dir.commits import VERSION_MANAGEMENT, Committer, Pending
 from lakeroot.storage.lance_dir.directory import Directory
+from lakeroot.storage.lance_dir.drafts import Draft
 from lakeroot.storage.lance_dir.healing import Healer
-from lakeroot.storage.lance_dir.manifest_table import Draft, ManifestTable
+from lakeroot.storage.lance_dir.manifest_table import ManifestTable
 from lakeroot.storage.lance_dir.markers import Markers
 from lakeroot.storage.lance_dir.settings import DirectorySettings
-from lakeroot.storage.lance_dir.version_rows import (
-    KeptVersions,
-    Rows,
-    finish,
-    rows_of_change,
-)
+from lakeroot.storage.lance_dir.version_rows import KeptVersions, Rows, finish, rows_of_change
 from lakeroot.storage.lance_dir.versions import TABLE
 from lakeroot.storage.lance_dir.view import DirectoryView
 from lakeroot.storage.lance_dir.whole_table import WholeTable
 from lakeroot.storage.overlay import Overlay
 from lakeroot.storage.spans import GRACE, RETENTION
-from lakeroot.tables.versions import object_key
 
 if TYPE_CHECKING:  # Loaded by those who look after a catalog; most only look at it.
     from lakeroot.storage.findings import Finding
@@ -241,13 +235,11 @@ class LanceDirStore:
 
     def at(self, version: int | None = None, timestamp_ms: int | None = None) -> "LanceDirStore":
         """Give the catalog as it was; it cannot be written."""
+        from lakeroot.storage.lance_dir.past import PastStore  # Which is a store of this kind.
+
         self.read()
         found = history.version_at(self._require_manifest(), self.objects, version, timestamp_ms)
-        past = _PastStore(
-            self.root, replace(self.settings, dir_listing_enabled=False), self.objects
-        )
-        past._require_manifest().move_to(found)  # noqa: SLF001 (a store of the same family)
-        return past
+        return PastStore(self, found)
 
     def optimize(self, author: str = "") -> "Optimized":
         """Fold the manifest into one data file and index it, for readers that scan it."""
@@ -331,8 +323,7 @@ class LanceDirStore:
             _LOG.warning("The commit is made, but the manifest was not optimized: %s", error)
 
     def _refuse_to_change_the_past(self) -> None:
-        if self.is_past:
-            raise _past_error()
+        """Do nothing: this is the catalog as it is."""
 
     def _draft(self) -> Overlay:
         return Overlay(self._view)
@@ -405,39 +396,3 @@ class LanceDirStore:
 
 class _LosingTableChangedError(Exception):
     """A table changed between the look at its directory and the commit; look again."""
-
-
-class _PastStore(LanceDirStore):
-    @property
-    def is_past(self) -> bool:
-        return True
-
-    @property
-    def keeps_versions(self) -> bool:
-        """Every table is pinned to the version it had."""
-        return True
-
-    def read(self) -> DirectoryView:
-        return self._view
-
-    def versions(self, table: Table, branch: str | None) -> Mapping[int, TableVersion]:
-        """Give the versions a table had; where no rows tell, the age of its files does."""
-        kept = super().versions(table, branch)
-        if kept:
-            return kept
-        then = self._require_manifest().head.timestamp_ms
-        key = object_key(self.uri(table.location))
-        return versions_put_before(self.files(table), key, then, branch)
-
-    def has_data(self, table: Table) -> bool:
-        """Tell whether a table had been written by then."""
-        return placement.is_inside(table.location) and bool(self.versions(table, None))
-
-    def commit(self, commit: Commit) -> Committed:
-        raise _past_error()
-
-
-def _past_error() -> UnsupportedOperationError:
-    return UnsupportedOperationError(
-        "The past cannot be changed", "this catalog is open as of an earlier time"
-    )

@@ -22,9 +22,10 @@ from lakeroot.model.errors import (
 from lakeroot.objects import LocalObjects, ObjectInfo, Objects
 from lakeroot.storage.lance_dir import index_section, versions
 from lakeroot.storage.lance_dir.commits import Committer
+from lakeroot.storage.lance_dir.drafts import Draft
 from lakeroot.storage.lance_dir.history import HISTORY_START
 from lakeroot.storage.lance_dir.manifest_facts import files_named_in
-from lakeroot.storage.lance_dir.manifest_table import Draft, ManifestTable
+from lakeroot.storage.lance_dir.manifest_table import ManifestTable
 from lakeroot.storage.lance_dir.protobuf import MalformedError
 from lakeroot.storage.lance_dir.version_file import VersionFile, decode
 from lakeroot.storage.spans import RETENTION
