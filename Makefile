@@ -36,6 +36,7 @@ tests: setup
 
 trust: setup ## Try the promises of docs/trust.md at length (hours), and print the figures
 	$(RUN) python -m tests.histories --calls $(or $(CALLS),20000) --seeds $(or $(HISTORIES),3) $(CATALOGS)
+	LAKEROOT_RACERS=$(or $(RACERS),16) $(RUN) pytest -q -s --timeout 0 tests/races tests/tables/test_writers.py
 	$(RUN) python -m tests.faults.matrix $(if $(BRIEF),,--everything)
 	LAKEROOT_BYTES=$(or $(BYTES),2000) $(RUN) pytest -q --timeout 0 tests/faults/test_one_byte.py
 	LAKEROOT_GC_SEEDS=$(or $(SEEDS),200) $(RUN) pytest -q tests/fsck/test_old_versions.py

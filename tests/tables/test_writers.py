@@ -1,5 +1,6 @@
 """Many writers on one table: every acknowledged row is there, whoever arbitrates."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ from lakeroot.tables.handle import TableHandle
 from lakeroot.tables.versions import NamingScheme, parse_manifest_name
 from tests.tables.conftest import ROWS, managed_handle
 
-WRITERS = 8
+WRITERS = int(os.environ.get("LAKEROOT_RACERS", "8"))
 APPENDS = 5
 
 WRITER = """

@@ -7,7 +7,7 @@ they are. What Lance removes is told in bytes before, from the manifests.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any, Final
@@ -18,7 +18,7 @@ from lakeroot.catalog.catalog import Catalog
 from lakeroot.catalog.versions import TableVersions
 from lakeroot.model.commits import DeleteTableVersions
 from lakeroot.model.errors import InvalidInputError, LakerootError, TableNotFoundError
-from lakeroot.model.identifiers import show
+from lakeroot.model.identifiers import Identifier, show
 from lakeroot.model.records import Table
 from lakeroot.objects import ObjectInfo, Objects
 from lakeroot.storage.lance_dir import index_section
@@ -48,8 +48,13 @@ def collect_old_versions(
     *,
     keep: int = KEPT_AT_LEAST,
     dry_run: bool = False,
+    under: Identifier = (),
+    opened: Callable[[Table], TableHandle] | None = None,
 ) -> Iterator[Garbage]:
-    """Clean up every table of a catalog; with ``dry_run`` only say what would go."""
+    """Clean up every table of a catalog, or of a namespace; ``dry_run`` only says what would go.
+
+    ``opened`` opens a table by its files, where the options of the root do not.
+    """
     if keep < 1:
         raise InvalidInputError(
             "At least one version of each table is kept", fix="Keep one version or more"
@@ -58,11 +63,15 @@ def collect_old_versions(
     cutoff_ms = int((time.time() - window) * 1000)
     view = catalog.store.read()
     for identifier in view.all_tables(None, None):
+        if identifier[: len(under)] != under:
+            continue
         table = view.get(identifier)
         if not isinstance(table, Table):
             continue
+        # By its files: what the catalog keeps of its versions is brought in step below.
+        handle = opened(table) if opened is not None else _by_its_files(catalog, table)
         try:
-            done = _clean(catalog, table, cutoff_ms, keep, dry_run=dry_run)
+            done = _clean(catalog, table, handle, cutoff_ms, keep, dry_run=dry_run)
         except TableNotFoundError:
             continue  # only declared, or dropped meanwhile
         if done is not None:
@@ -70,14 +79,16 @@ def collect_old_versions(
             yield Garbage(table.location, done.size_bytes, why)
 
 
+def _by_its_files(catalog: Catalog, table: Table) -> TableHandle:
+    return TableHandle(catalog.store.uri(table.location), catalog.store.root.storage_options)
+
+
 def _clean(
-    catalog: Catalog, table: Table, cutoff_ms: int, keep: int, *, dry_run: bool
+    catalog: Catalog, table: Table, handle: TableHandle, cutoff_ms: int, keep: int, *, dry_run: bool
 ) -> Plan | None:
     files = catalog.store.files(table)
     if not catalog.store.has_data(table):
         return None
-    # By its files: what the catalog keeps of its versions is brought in step below.
-    handle = TableHandle(catalog.store.uri(table.location), catalog.store.root.storage_options)
     with working_on(handle, "Cleaning up the table") as bench:
         dataset = bench.open()
         plan = plan_of(files, cutoff_ms, keep, _pinned(dataset))

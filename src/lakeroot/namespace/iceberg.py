@@ -13,8 +13,10 @@ from lance_namespace import (
     DescribeTableRequest,
     DescribeTableResponse,
 )
+from msgspec.structs import replace
 
 from lakeroot.catalog import Catalog
+from lakeroot.catalog.old_versions import KEPT_AT_LEAST, collect_old_versions
 from lakeroot.catalog.repairing import Repair, mend_leftovers, mend_versions, repair
 from lakeroot.model.errors import LakerootError
 from lakeroot.model.identifiers import Identifier, identifier_of
@@ -24,12 +26,14 @@ from lakeroot.namespace.border import ecosystem_error
 from lakeroot.namespace.jobs import runner_of
 from lakeroot.storage.findings import Finding
 from lakeroot.storage.iceberg_rest.checking import OWN_KINDS, check
+from lakeroot.storage.iceberg_rest.collecting import collect
 from lakeroot.storage.iceberg_rest.config import read_config
 from lakeroot.storage.iceberg_rest.entries import Entry
 from lakeroot.storage.iceberg_rest.observing import schema_mark
 from lakeroot.storage.iceberg_rest.store import IcebergRestStore
+from lakeroot.storage.lance_dir.collecting import Collected
 from lakeroot.storage.lance_dir.removing import REMOVABLE
-from lakeroot.storage.spans import GRACE
+from lakeroot.storage.spans import GRACE, RETENTION
 from lakeroot.tables.handle import TableHandle
 from lakeroot.tables.versions import VERSIONS
 
@@ -105,6 +109,53 @@ class IcebergNamespace(LakerootNamespace):
         if one.code in REMOVABLE:
             return mend_leftovers(catalog, one)
         return mend_versions(catalog, one)
+
+    def gc(
+        self,
+        older_than: timedelta = RETENTION,
+        *,
+        dry_run: bool = False,
+        old_versions: bool = False,
+        keep: int = KEPT_AT_LEAST,
+        under: list[str] | None = None,
+    ) -> Collected:
+        """Delete what no table of the catalog, or of a namespace, can reach, after seven days.
+
+        With ``old_versions`` also the versions of tables that no state of these days shows; of
+        each table at least ``keep`` stay, and all that tags and branches name.
+        """
+        names = identifier_of(under)
+        try:
+            done = collect(self.store, older_than, under=names, dry_run=dry_run)
+            if not old_versions:
+                return done
+            cleaned = tuple(
+                collect_old_versions(
+                    self.catalog,
+                    older_than,
+                    keep=keep,
+                    dry_run=dry_run,
+                    under=names,
+                    opened=self._by_its_files,
+                )
+            )
+            if cleaned and not dry_run:
+                self._forget_gone({one.path for one in cleaned}, names)
+        except LakerootError as error:
+            raise ecosystem_error(error) from error
+        return replace(done, garbage=(*done.garbage, *cleaned))
+
+    def _by_its_files(self, table: Table) -> TableHandle:
+        entry = self.store.entries.get(table.identifier)
+        return TableHandle(entry.location, dict(entry.storage_options) or None)
+
+    def _forget_gone(self, locations: set[str], under: Identifier) -> None:
+        """Show no version of a table that was cleaned up just now; best effort."""
+        for name in self.store.entries.all_names(under):
+            with contextlib.suppress(LakerootError):
+                entry = self.store.entries.get(name)
+                if entry.location in locations:
+                    self.store.forget_gone(name)
 
     def handle(self, table: Table, storage_options: Mapping[str, str] | None = None) -> TableHandle:
         """Make a handle on a table, with what the catalog lends to open it."""

@@ -30,7 +30,8 @@ from lakeroot.storage.lance_dir.checking.tables import Files, examine_table
 from lakeroot.storage.lance_dir.checking.versions import Kept, examine_versions
 
 _AT_ONCE: Final = 8
-_PLACED: Final = re.compile(r".+-[0-9a-f]{12}\.lance")
+PLACED: Final = re.compile(r".+-[0-9a-f]{12}\.lance")
+"""How this client names the directory of a new table."""
 
 OWN_KINDS: Final[Mapping[str, Kind]] = {
     "entry-unreadable": Kind(Severity.ERROR, "Correct the entry in the Iceberg catalog"),
@@ -165,7 +166,7 @@ def _orphans(store: Checkable, owned: set[str], cutoff_ms: int) -> Iterator[Find
         for name in sorted(objects.list_directory(namespace).directories):
             place = f"{namespace}/{name}"
             address = store.root.join(place)
-            if not _PLACED.fullmatch(name) or {address, f"file://{address}"} & owned:
+            if not PLACED.fullmatch(name) or {address, f"file://{address}"} & owned:
                 continue
             files = {info.path: info for info in Below(objects, place).list("")}
             youngest = max((info.modified_ms for info in files.values()), default=0)

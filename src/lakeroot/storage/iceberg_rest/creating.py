@@ -39,6 +39,7 @@ from lakeroot.storage.iceberg_rest.telling import properties_in
 from lakeroot.tables.iceberg import ManagedBy, guard_properties, is_lance
 
 ABANDONED_MS: Final = 60_000
+_MARK: Final = "This name is reserved for a Lance table that is being created."
 _NO_COLUMNS: Final[Mapping[str, Any]] = {"type": "struct", "schema-id": 1, "fields": []}
 _PLACEHOLDER: Final[Mapping[str, Any]] = {
     "type": "struct",
@@ -49,9 +50,14 @@ _PLACEHOLDER: Final[Mapping[str, Any]] = {
             "name": "reserved",
             "type": "boolean",
             "required": False,
-            "doc": "This name is reserved for a Lance table that is being created.",
+            "doc": _MARK,
         }
     ],
+}
+_WITHDRAWN: Final[Mapping[str, Any]] = {
+    "type": "struct",
+    "schema-id": 1,
+    "fields": [{"id": 2, "name": "withdrawn", "type": "boolean", "required": False, "doc": _MARK}],
 }
 
 
@@ -145,13 +151,7 @@ class Creation:
         """Turn the reservation into the Lance table, in one commit that only one can make."""
         metadata = reserved["metadata"]
         request_id = uuid4().hex
-        requirements = [
-            {"type": "assert-table-uuid", "uuid": metadata.get("table-uuid")},
-            {
-                "type": "assert-current-schema-id",
-                "current-schema-id": metadata.get("current-schema-id"),
-            },
-        ]
+        requirements = _as_it_was(metadata)
         last_column = metadata.get("last-column-id")
         updates: list[Json] = [
             {"action": "set-location", "location": new.location},
@@ -190,6 +190,34 @@ class Creation:
             )
         return told
 
+    def withdraw(self, identifier: Identifier, before_ms: int, *, dry_run: bool = False) -> bool:
+        """Take back a reservation that is older than a moment; tell whether there was one.
+
+        Dropping asks no questions, so it is made our own first: whoever wanted to take it over
+        at the same time comes second.
+        """
+        told = self._found(identifier)
+        properties = properties_in(told)
+        if RESERVED_FOR not in properties or is_lance(properties):
+            return False
+        made = properties.get(CREATED_AT, "0")
+        if not made.isdigit() or int(made) > before_ms:
+            return False
+        if not dry_run:
+            metadata, request_id = told["metadata"], uuid4().hex
+            marks = {RESERVED_FOR: request_id, REQUEST_ID: request_id, CREATED_AT: str(_now_ms())}
+            last_column = metadata.get("last-column-id")
+            updates: list[Json] = [
+                {"action": "set-properties", "updates": marks},
+                *schema_updates(_WITHDRAWN, last_column if isinstance(last_column, int) else 0),
+            ]
+            try:
+                self._client.update_table(identifier, _as_it_was(metadata), updates)
+            except ConcurrentModificationError:
+                return False
+            self._client.drop_table(identifier)
+        return True
+
     def _give_up(self, identifier: Identifier, reserved_for: str | None) -> None:
         """Take a reservation back, unless it has become somebody else's."""
         if (
@@ -213,6 +241,17 @@ def _all_properties(new: NewTable, request_id: str) -> dict[str, str]:
         REQUEST_ID: request_id,
         CREATED_AT: str(_now_ms()),
     }
+
+
+def _as_it_was(metadata: Json) -> list[Json]:
+    """Require that nobody has turned a reservation into anything since it was read."""
+    return [
+        {"type": "assert-table-uuid", "uuid": metadata.get("table-uuid")},
+        {
+            "type": "assert-current-schema-id",
+            "current-schema-id": metadata.get("current-schema-id"),
+        },
+    ]
 
 
 def _taken(identifier: Identifier) -> TableAlreadyExistsError:

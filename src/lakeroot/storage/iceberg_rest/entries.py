@@ -95,9 +95,19 @@ class Entries:
 
     def all_names(self, under: Identifier = ()) -> list[Identifier]:
         """List every Lance table of the catalog, or of a namespace at any depth, sorted."""
+        return sorted((*n, name) for n in self._from(under) for name in self._names_in(n))
+
+    def every_name(self, under: Identifier = ()) -> list[Identifier]:
+        """List every table that may be ours or become ours, a name that is reserved too."""
+        return sorted(name for n in self._from(under) for name in self._tables_in(n, reserved=True))
+
+    def all_namespaces(self) -> list[Identifier]:
+        """List every namespace of the catalog."""
+        return self._from(())
+
+    def _from(self, under: Identifier) -> list[Identifier]:
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            namespaces = [*([under] if under else []), *self._all_namespaces(pool, under)]
-        return sorted((*n, name) for n in namespaces for name in self._names_in(n))
+            return [*([under] if under else []), *self._all_namespaces(pool, under)]
 
     def _all_namespaces(self, pool: ThreadPoolExecutor, under: Identifier = ()) -> list[Identifier]:
         found: list[Identifier] = []
@@ -113,12 +123,12 @@ class Entries:
         except NotFoundError:
             return []  # dropped since it was listed
 
-    def _tables_in(self, namespace: Identifier) -> list[Identifier]:
+    def _tables_in(self, namespace: Identifier, *, reserved: bool = False) -> list[Identifier]:
         try:
             listed = self._client.list_tables(namespace)
         except NotFoundError:
             return []
-        return [(*namespace, e["name"]) for e in listed if self.telling.may_be_lance(e)]
+        return [(*namespace, e["name"]) for e in listed if reserved or self.telling.may_be_lance(e)]
 
     def _namespaces_in(self, namespace: Identifier) -> list[Identifier]:
         try:

@@ -45,7 +45,7 @@ from lakeroot.storage.iceberg_rest.observing import (
     observed_snapshot,
 )
 from lakeroot.storage.iceberg_rest.placing import location_name, new_location
-from lakeroot.storage.iceberg_rest.syncing import sync
+from lakeroot.storage.iceberg_rest.syncing import forget_gone, sync
 from lakeroot.storage.iceberg_rest.versions import VERSION_CHANGES, Versions
 from lakeroot.storage.iceberg_rest.view import EntryTable, IcebergView
 from lakeroot.storage.overlay import Overlay
@@ -187,6 +187,10 @@ class IcebergRestStore:
         """Bring what the catalog says of a table in step with the table itself."""
         return sync(self.entries, self.entries.get(identifier))
 
+    def forget_gone(self, identifier: Identifier) -> bool:
+        """Let the catalog show no version whose files were cleaned up; tell whether it did."""
+        return forget_gone(self.entries, self.entries.get(identifier))
+
     def close(self) -> None:
         """Let go of the connections."""
         self.client.close()
@@ -234,7 +238,10 @@ class IcebergRestStore:
                 self.entries.remove(entry, keep_data=True)
             case DropTable():
                 self.entries.remove(entry, keep_data=False)
-                self.files_of(entry).delete_directory("")
+                files = self.files_of(entry)
+                # Without versions, what a crash leaves is known to be garbage.
+                files.delete_directory(VERSIONS)
+                files.delete_directory("")
             case RenameTable():
                 self.entries.rename(entry, change.new_identifier)
             case CreateTableVersions() | PointTableVersions() | DeleteTableVersions():

@@ -9,9 +9,15 @@ from typing import Any
 
 from lakeroot.storage.iceberg_rest.client import Json
 from lakeroot.storage.iceberg_rest.entries import Entries, Entry, schema_updates, set_main
-from lakeroot.storage.iceberg_rest.observing import Observation, observe, observed_snapshot
+from lakeroot.storage.iceberg_rest.observing import (
+    Observation,
+    files_of,
+    observe,
+    observed_snapshot,
+)
 from lakeroot.storage.iceberg_rest.snapshots import requires_main
 from lakeroot.tables.iceberg import last_column_id
+from lakeroot.tables.versions import VERSIONS, parse_manifest_name
 
 
 def sync(entries: Entries, entry: Entry) -> bool:
@@ -23,6 +29,24 @@ def sync(entries: Entries, entry: Entry) -> bool:
     if updates:
         entries.commit(entry, [requires_main(entry.definition.version)], updates)
     return bool(updates)
+
+
+def forget_gone(entries: Entries, entry: Entry) -> bool:
+    """Take the versions out of the catalog that storage does not have any more.
+
+    Those of a table whose commits the catalog arbitrates are taken out before their files go.
+    """
+    if entry.is_managed:
+        return False
+    level = files_of(entry.location, entry.storage_options).list_directory(VERSIONS).objects
+    names = (parse_manifest_name(found.path.rpartition("/")[2]) for found in level)
+    there = {name.version for name in names if name is not None}
+    current = entry.definition.version
+    gone = sorted(one for one in entry.definition.snapshots if one not in {*there, current})
+    if gone:
+        removal = {"action": "remove-snapshots", "snapshot-ids": gone}
+        entries.commit(entry, [requires_main(current)], [removal])
+    return bool(gone)
 
 
 def schema_changes(entry: Entry, seen: Observation) -> list[Json]:
