@@ -1,6 +1,8 @@
 """A catalog that is used for long while its writers are killed: nothing is lost, nothing grows.
 
-A few seconds here; `LAKEROOT_SOAK_SECONDS=3600` makes an hour of it, and `-s` shows the figures.
+A few seconds here; `LAKEROOT_SOAK_SECONDS=3600` makes an hour of it, and with `pytest -s` each
+eighth of it is reported. Who takes the place of a writer that was killed drops what that one has
+left, so the catalog stays as large as it was, and what still grows is a leak.
 """
 
 import os
@@ -10,6 +12,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 
@@ -18,7 +21,10 @@ from lakeroot.namespace.deltacat import DeltaCatNamespace
 from lakeroot.namespace.directory import DirectoryNamespace
 
 SECONDS = float(os.environ.get("LAKEROOT_SOAK_SECONDS", "5"))
+SLICES = 8
 WRITERS = 2
+KEPT = 16
+"""How many tables each writer leaves alone at most."""
 ROOM_MB = 64
 """Allocators and caches settle during the first rounds; a leak grows with every commit."""
 
@@ -29,27 +35,44 @@ from lakeroot.catalog import Catalog
 from lakeroot.objects import parse_root
 from lakeroot.storage.{module} import {store}
 catalog = Catalog({store}(parse_root(sys.argv[1])))
-name, number = sys.argv[2], 0
+from lakeroot.model.errors import TableNotFoundError
+
+def drop(name, may_be_gone=False):
+    print("dropping", name, flush=True)
+    try:
+        catalog.drop_table(("soak", name))
+    except TableNotFoundError:
+        if not may_be_gone:
+            raise
+    print("dropped", name, flush=True)
+
+name, number, kept = sys.argv[2], 0, []
+for left in sys.argv[3:]:
+    drop(left, may_be_gone=True)
 while True:
     number += 1
-    identifier = ("soak", name + "-" + str(number))
-    print("declaring", identifier[-1], flush=True)
-    catalog.declare_table(identifier)
-    print("declared", identifier[-1], flush=True)
+    table = name + "-" + str(number)
+    print("declaring", table, flush=True)
+    catalog.declare_table(("soak", table))
+    print("declared", table, flush=True)
     if number % 4:
-        print("dropping", identifier[-1], flush=True)
-        catalog.drop_table(identifier)
-        print("dropped", identifier[-1], flush=True)
+        drop(table)
+    else:
+        kept.append(table)
+    if len(kept) > {kept}:
+        drop(kept.pop(0))
 """
 
 
 class Writer:
     """A process that declares and drops tables, says so, and is killed at some moment."""
 
-    def __init__(self, root: Path, kind: type, name: str) -> None:
+    def __init__(self, root: Path, kind: type, name: str, left: Iterable[str] = ()) -> None:
         module, store = STORES[kind is DirectoryNamespace]
-        code = WRITER.format(module=module, store=store)
-        command = [sys.executable, "-c", code, str(root), name]
+        code = WRITER.format(module=module, store=store, kept=KEPT)
+        command = [sys.executable, "-c", code, str(root), name, *sorted(left)]
+        self.name = name
+        self.left = set(left)
         self.said = root.with_name(f"{name}.txt")
         with self.said.open("w") as out:
             self.process = subprocess.Popen(command, stdout=out)
@@ -71,47 +94,84 @@ def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
+class Load:
+    """Writers that are killed and replaced, and what the catalog must hold after that."""
+
+    def __init__(self, root: Path, kind: type) -> None:
+        self._root, self._kind = root, kind
+        self._chance = random.Random(7)
+        self._writers = [Writer(root, kind, f"w{number}-0") for number in range(WRITERS)]
+        self.must_be: set[str] = set()
+        self.may_be: set[str] = set()
+        self.kills = self.acknowledged = 0
+
+    def kill_one(self) -> None:
+        """Kill a writer now and then, one that has said something."""
+        number = self._chance.randrange(WRITERS)
+        victim = self._writers[number]
+        if self._chance.random() < 0.5 and victim.said.stat().st_size:
+            self._hear(victim)
+            self.kills += 1
+            left = {
+                name
+                for name in self.must_be | self.may_be
+                if name in victim.left or name.startswith(f"{victim.name}-")
+            }
+            name = f"w{number}-{self.kills}"
+            self._writers[number] = Writer(self._root, self._kind, name, left)
+
+    def end(self) -> None:
+        for writer in self._writers:
+            self._hear(writer)
+
+    def _hear(self, writer: Writer) -> None:
+        self.acknowledged += note(writer.killed(), self.must_be, self.may_be)
+
+
 def soak(root: Path, kind: type) -> None:
-    chance = random.Random(7)
     lake = Lake(kind(root=str(root)), str(root))
     lake.create_namespace("soak")
-    writers = {n: Writer(root, kind, f"w{n}") for n in range(WRITERS)}
-    must_be: set[str] = set()
-    may_be: set[str] = set()
-    taken: list[float] = []
+    load = Load(root, kind)
     sizes: list[tuple[float, int]] = []
-    started, kills, acknowledged = time.monotonic(), 0, 0
-    while time.monotonic() - started < SECONDS or kills < WRITERS:
-        for _ in range(50):
-            before = time.perf_counter()
-            lake.tables("soak")
-            taken.append(time.perf_counter() - before)
-            time.sleep(0.002)
+    started = time.monotonic()
+    for slice_ in range(1, SLICES + 1):
+        taken: list[float] = []
+        while time.monotonic() - started < SECONDS * slice_ / SLICES or not taken:
+            for _ in range(50):
+                before = time.perf_counter()
+                names = lake.tables("soak")
+                taken.append(time.perf_counter() - before)
+                time.sleep(0.002)
+            load.kill_one()
         sizes.append((resident_mb(), open_files()))
-        victim = chance.randrange(WRITERS)
-        if chance.random() < 0.5 and writers[victim].said.stat().st_size:
-            said = writers[victim].killed()
-            kills += 1
-            acknowledged += note(said, must_be, may_be)
-            writers[victim] = Writer(root, kind, f"w{victim}k{kills}")
-    for writer in writers.values():
-        acknowledged += note(writer.killed(), must_be, may_be)
+        report(slice_, taken, len(names), load, sizes[-1])
+    while load.kills < WRITERS:
+        time.sleep(0.1)
+        load.kill_one()
+    load.end()
 
     there = {name.partition(".")[2] for name in Lake(kind(root=str(root)), "").tables("soak")}
-    assert must_be - may_be <= there <= must_be | may_be
-    settled, last = sizes[len(sizes) // 4], sizes[-1]
+    assert load.must_be - load.may_be <= there <= load.must_be | load.may_be
+    assert len(there) <= WRITERS * (KEPT + 2), "what killed writers left is not dropped"
+    settled, last = sizes[SLICES // 2], sizes[-1]
     assert last[1] <= settled[1] + 16, "files are left open"
     assert last[0] - settled[0] < ROOM_MB, "memory grows"
     tidy = Lake(kind(root=str(root)), "")
     tidy.repair(tidy.check(timedelta(0)))
     assert [one for one in tidy.check(timedelta(0)) if one.severity == "error"] == []
-    quarter = max(1, len(taken) // 4)
+
+
+def report(
+    slice_: int, taken: list[float], tables: int, load: Load, size: tuple[float, int]
+) -> None:
+    """Say what a part of the load looked like."""
+    in_order = sorted(taken)
+    late = in_order[int(len(in_order) * 0.99)]
     sys.stdout.write(
-        f"\n{kind.__name__}: {time.monotonic() - started:.0f} s, {kills} kills, {acknowledged} "
-        f"acknowledged changes, {len(taken)} listings of {len(there)} tables: median "
-        f"{statistics.median(taken[:quarter]) * 1000:.2f} ms at first, "
-        f"{statistics.median(taken[-quarter:]) * 1000:.2f} ms at last; "
-        f"{settled[0]:.0f} MB, then {last[0]:.0f} MB; {settled[1]} files, then {last[1]}\n"
+        f"\n{slice_}/{SLICES}: {len(taken)} listings of {tables} tables, half within "
+        f"{statistics.median(taken) * 1000:.2f} ms, 99% within {late * 1000:.1f} ms; "
+        f"{load.kills} kills, {load.acknowledged} changes heard of; {size[0]:.0f} MB, "
+        f"{size[1]} open files"
     )
 
 
@@ -122,6 +182,7 @@ def note(said: list[tuple[str, str]], must_be: set[str], may_be: set[str]) -> in
             must_be.add(name)
         elif verb == "dropped":
             must_be.discard(name)
+            may_be.discard(name)
     if said and said[-1][0] in ("declaring", "dropping"):
         may_be.add(said[-1][1])
     return sum(verb in ("declared", "dropped") for verb, _ in said)
