@@ -2,6 +2,7 @@
 
 import os
 import sys
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -53,7 +54,11 @@ def session(
     builder = builder.master(master) if remote is None else builder.remote(remote)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    return register(builder.getOrCreate())
+    with warnings.catch_warnings():
+        # Java is started by a fork that becomes another program at once: nothing of Lance in it.
+        warnings.filterwarnings("ignore", "lance is not fork-safe")
+        started = builder.getOrCreate()
+    return register(started)
 
 
 def register(spark: SparkSession) -> SparkSession:
