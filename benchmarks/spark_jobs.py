@@ -1,6 +1,7 @@
 """Spark: how jobs gain from a second core, and what a micro-batch of a stream takes."""
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -8,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+import lance
 
 import lakeroot.spark
 from benchmarks.report import Row
@@ -21,7 +24,9 @@ def run(*, quick: bool) -> Iterator[Row]:
     rows = 400_000 if quick else 4_000_000
     one, two = _job_times(1, rows), _job_times(2, rows)
     for name in one:
-        yield Row(name, f"{rows:,} rows", two[name], one[name], "s", bar=1.7, note="two cores")
+        yield Row(
+            name, f"{rows:,} rows", two[name], one[name], "s", bar=1.7, note="two cores, best of 3"
+        )
     yield _micro_batch(6 if quick else 12)
 
 
@@ -57,6 +62,8 @@ def _micro_batch(count: int) -> Row:
 def _timed_jobs(cores: int, rows: int, directory: Path) -> dict[str, float]:
     import time
 
+    # One task of Lance uses every core it finds, so that one core must be all there is.
+    os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:cores]))
     spark: Any = lakeroot.spark.session(
         "benchmark", master=f"local[{cores}]", config={"spark.driver.memory": "4g"}
     )
@@ -75,19 +82,23 @@ def _timed_jobs(cores: int, rows: int, directory: Path) -> dict[str, float]:
         digests = [hashlib.sha256(word.encode() * 8).hexdigest() for word in words]
         return pa.record_batch([pa.array(digests)], names=["digest"])
 
-    jobs = {
-        "backfill by a Python function": lambda: lakeroot.spark.backfill(
-            spark, "t", root=root, values=hashed, reads=["word"], job_id="digest"
-        ),
-        "index build (BTREE over strings)": lambda: lakeroot.spark.index(
-            spark, "t", root=root, column="word", kind="BTREE"
-        ),
-    }
-    times = {}
-    for name, job in jobs.items():
-        start = time.perf_counter()
-        job()
-        times[name] = time.perf_counter() - start
+    def backfill(number: int) -> None:
+        if number:
+            lance.dataset(f"{root}/t.lance").drop_columns(["digest"])
+        lakeroot.spark.backfill(
+            spark, "t", root=root, values=hashed, reads=["word"], job_id=f"digest {number}"
+        )
+
+    def index(number: int) -> None:
+        lakeroot.spark.index(spark, "t", root=root, column="word", kind="BTREE", replace=number > 0)
+
+    jobs = {"backfill by a Python function": backfill, "index build (BTREE over strings)": index}
+    times = {name: float("inf") for name in jobs}
+    for number in range(3):
+        for name, job in jobs.items():
+            start = time.perf_counter()
+            job(number)
+            times[name] = min(times[name], time.perf_counter() - start)
     spark.stop()
     return times
 

@@ -54,6 +54,7 @@ def _measure(spark: Any, directory: Path, rows: int, repeats: int) -> Iterator[R
         )
         yield measured(f"{name}, SQL", ours, theirs, repeats, most)
     yield from _frames(spark, root, parquet, repeats)
+    parquet_frame = partial(spark.read.parquet, parquet)
     # Parquet finds a key by its statistics only where the file is in the order of the key.
     some = spark.sql("SELECT id, b FROM parquet_t WHERE id = 12345").first()
     for column, order in (("b", "in no order"), ("id", "in the order of the file")):
@@ -63,10 +64,26 @@ def _measure(spark: Any, directory: Path, rows: int, repeats: int) -> Iterator[R
             for table in ("lake.t", "parquet_t")
         )
         yield measured(f"point lookup by a key {order}, SQL", ours, theirs, repeats, 0.2)
+        where = f"{column} = {some[column]}"
+        yield measured(
+            f"point lookup by a key {order}, DataFrame",
+            partial(_found, lakeroot.spark.read, spark, "t", root=root, filter=where),
+            partial(_where, where, parquet_frame),
+            repeats,
+            0.2,
+        )
 
 
 def _ask(spark: Any, text: str) -> Any:
     return spark.sql(text).collect()
+
+
+def _found(read: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    return read(*arguments, **options).collect()
+
+
+def _where(where: str, frame: Callable[[], Any]) -> Any:
+    return frame().where(where).collect()
 
 
 def _asked(question: Callable[[Any], Any], frame: Callable[[], Any]) -> Any:

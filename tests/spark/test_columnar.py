@@ -4,10 +4,13 @@ import datetime as dt
 import decimal
 import itertools
 
+import lance
 import pyarrow as pa
 import pytest
+from pyspark.sql.classic.dataframe import DataFrame
 
 import lakeroot.spark
+from lakeroot.spark.sql.few_rows import FewRows
 from tests.spark.conftest import put
 
 _numbers = itertools.count()
@@ -66,6 +69,20 @@ def test_vectors_and_rows_give_the_same_values_of_every_type(spark, catalog, nam
     assert [row.narrow for row in vectors[0]] == _NARROW
     assert [row.wide for row in vectors[0]] == _WIDE
     assert [row.deep for row in vectors[0]] == [[[1], []], None, [[2, 3]]]
+
+
+def test_few_rows_are_those_that_spark_would_collect(spark, root, catalog):
+    location = put(catalog, "shop.t", EVERYTHING)
+    lance.dataset(location).create_scalar_index("id", "BTREE")
+    for columns in (None, *([name] for name in EVERYTHING.schema.names)):
+        rows = lakeroot.spark.read(spark, "shop.t", root=root, filter="id >= 1", columns=columns)
+        assert isinstance(rows, FewRows)
+        assert rows.columns == (columns or EVERYTHING.schema.names)
+        found, through_spark = rows.collect(), DataFrame.collect(rows)
+        assert found == through_spark
+        assert repr(found) == repr(through_spark)
+        assert rows.schema == DataFrame(rows._jdf, spark).schema
+        assert rows.toArrow().num_rows == rows.count() == 2
 
 
 def test_values_outlive_the_batch_they_came_in(spark, catalog, names):

@@ -150,6 +150,17 @@ def test_the_nearest_vectors_come_with_their_distance(spark, root, orders):
         assert [(row.id, row._distance) for row in rows] == [(49, 2.0), (48, 8.0)]
 
 
+@pytest.mark.parametrize("filter_", [None, "id % 2 = 0"])
+def test_a_search_by_many_tasks_finds_what_one_finds(spark, root, orders, filter_):
+    options = {"vector": [50, 51], "k": 7, "filter": filter_, "columns": ["id"]}
+    one = lakeroot.spark.read(spark, "shop.orders", root=root, **options)
+    many = lakeroot.spark.read(spark, "shop.orders", root=root, partitions=3, **options)
+    assert "MapInArrow" in many._jdf.queryExecution().executedPlan().toString()
+    found = many.collect()
+    assert [row._distance for row in found] == [row._distance for row in one.collect()]
+    assert len({row.id for row in found}) == 7
+
+
 def test_full_text_search_finds_words(spark, root, orders):
     lance.dataset(orders).create_scalar_index("city", "INVERTED")
     frame = lakeroot.spark.read(spark, "shop.orders", root=root, full_text_query="molde", limit=100)

@@ -17,7 +17,7 @@ from lakeroot.spark.failures import translated
 from lakeroot.spark.opening import open_table
 from lakeroot.spark.options import ReadOptions, WriteOptions, table_of
 from lakeroot.spark.planning import ReadPlan, ReadTask, missing_column, plan_read
-from lakeroot.spark.reading import frame, parallelism
+from lakeroot.spark.reading import parallelism, planned
 from lakeroot.spark.row_changes import ADDRESS, COMES, ChangeResult, apply_changes
 from lakeroot.spark.scanning import reopened
 from lakeroot.spark.writing import prepare
@@ -104,8 +104,8 @@ def update_rows(
 
     def attempt() -> ChangeResult:
         options = ReadOptions(with_row_address=True, truncate_nanos=True)
-        plan = plan_read(ref, options, parallelism=parallelism(spark))
-        rows = frame(spark, plan).alias(alias)
+        read, plan = planned(spark, ref, options)
+        rows = read.alias(alias)
         names = [name for name in rows.columns if name != "_rowaddr"]
         for name in values:
             if name not in names:

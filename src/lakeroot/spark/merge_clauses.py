@@ -18,9 +18,7 @@ from lakeroot.model.errors import InvalidInputError
 from lakeroot.spark.commits import JOB
 from lakeroot.spark.opening import open_table
 from lakeroot.spark.options import ReadOptions
-from lakeroot.spark.planning import plan_read
-from lakeroot.spark.reading import frame as frame_of
-from lakeroot.spark.reading import parallelism
+from lakeroot.spark.reading import parallelism, planned
 from lakeroot.spark.row_changes import ADDRESS, COMES, ChangeResult, apply_changes
 from lakeroot.spark.types import spark_schema
 from lakeroot.spark.write_tasks import WritePlan
@@ -83,8 +81,8 @@ def merge_changes(source: DataFrame, plan: WritePlan, merge: Merge) -> tuple[Dat
         with_row_address=True,
         truncate_nanos=True,
     )
-    reading = plan_read(ref, options, parallelism=parallelism(spark))
-    target = frame_of(spark, reading).withColumn("__in_target", sf.lit(1)).alias(merge.names[0])
+    rows, reading = planned(spark, ref, options)
+    target = rows.withColumn("__in_target", sf.lit(1)).alias(merge.names[0])
     given = source.withColumn("__in_source", sf.lit(1)).alias(merge.names[1])
     kind = {(True, True): "full", (True, False): "right", (False, True): "left"}.get(
         (bool(merge.not_matched), bool(merge.not_matched_by_source)), "inner"
@@ -146,9 +144,13 @@ def _column(
     source_columns: Sequence[str],
     names: tuple[str, str],
 ) -> Column:
-    """Say where the value of a column comes from, clause by clause."""
+    """Say where the value of a column comes from, clause by clause.
+
+    A row that only goes has no values: where no clause asks for the old value of a column, the
+    column is not read at all.
+    """
     old = sf.col(f"{names[0]}.`{name}`")
-    value: Column = old
+    value: Column = sf.lit(None)
     for number, (_, clause) in enumerate(situations):
         if clause.action not in ("update", "insert"):
             continue

@@ -3,7 +3,7 @@
 import heapq
 import math
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,6 +27,8 @@ _SMALL_TABLE = 8 << 20
 # So little, and found by an index, is read by the driver itself rather than by a job.
 _FEW_ROWS = 1000
 _FEW_BYTES = 1 << 20
+# Vectors of so many bytes are searched by the driver without an index: a second of its time.
+_SEARCHED_BYTES = 1 << 30
 _NARROW_BATCH = 32 * 1024
 _BATCH_BYTES = 4 << 20
 
@@ -87,8 +89,13 @@ def plan_read(
     pruned: st.StructType | None = None,
     conditions: Sequence[str] = (),
     opened: Opened | None = None,
+    spread: bool = False,
 ) -> ReadPlan:
-    """Plan a read; `pruned` is the schema Spark still wants, `conditions` the filters it gives."""
+    """Plan a read; `pruned` is the schema Spark still wants, `conditions` the filters it gives.
+
+    With `spread`, the tasks of a large search find the nearest of their own rows each, and the
+    caller chooses among them.
+    """
     opened = opened or opened_for(ref, options)
     dataset = opened.dataset
     schema = read_schema(dataset, ref, options)
@@ -107,10 +114,14 @@ def plan_read(
     warm = dataset if expires(opened.table) else unpacked(scan.key, scan.dataset)
     text = _explained(warm, ref, options, arguments)
     rows = dataset.count_rows()
-    size = projected_bytes(dataset, schema)
+    size = projected_bytes(dataset, schema.fieldNames())
     expected = _expected_rows(warm, options, arguments, rows, text)
     left = size if expected is None else size * min(expected, rows) // max(rows, 1)
-    tasks = _tasks(dataset, options, arguments, left, parallelism)
+    if spread and expected is None and "nearest" in arguments:
+        searched = projected_bytes(dataset, [arguments["nearest"]["column"]])
+        tasks = _fragment_groups(dataset, options, searched, parallelism)
+    else:
+        tasks = _tasks(dataset, options, arguments, left, parallelism)
     few = expected is not None and expected <= _FEW_ROWS and left <= _FEW_BYTES
     return ReadPlan(ref, dataset.version, schema, scan, tasks, rows, left, few)
 
@@ -169,9 +180,11 @@ def scan_arguments(
         "columns": [name for name in names if name in dataset.schema.names],
         "with_row_id": "_rowid" in names,
         "with_row_address": "_rowaddr" in names,
-        "batch_size": options.batch_size or batch_rows(schema),
         "blob_handling": "all_binary",
     }
+    # A search reads its vectors in such batches too, whatever it returns: many rows would be slow.
+    if options.batch_size or not options.is_search:
+        arguments["batch_size"] = options.batch_size or batch_rows(schema)
     if parts:
         arguments["filter"] = " AND ".join(f"({part})" for part in parts)
     if options.is_search:
@@ -252,13 +265,15 @@ def _width(column: pa.Field) -> int:
         return 4096 if pa.types.is_binary(column.type) else 32
 
 
-def projected_bytes(dataset: lance.LanceDataset, schema: st.StructType) -> int:
+def projected_bytes(dataset: lance.LanceDataset, columns: Iterable[str]) -> int:
     """Estimate the bytes of the columns that are read, from the sizes of the files."""
     total = sum(_fragment_bytes(fragment) for fragment in dataset.get_fragments())
     whole = sum(_weight(column) for column in dataset.schema) or 1
-    names = set(schema.fieldNames())
+    names = set(columns)
     part = sum(_weight(column) for column in dataset.schema if column.name in names)
-    return total * part // whole
+    # In no file, but as large as a column of numbers where the rows go.
+    made = 8 * len(names & {"_rowid", "_rowaddr"}) * dataset.count_rows()
+    return int(total * part // whole + made)
 
 
 def _weight(column: pa.Field) -> int:
@@ -283,12 +298,23 @@ def _tasks(
     fragments = dataset.get_fragments()
     if options.is_search or options.limit is not None or not fragments:
         return (ReadTask(None),)
-    wanted = options.partitions or max(
-        math.ceil(size / BYTES_PER_TASK), (parallelism or 1) if size > _SMALL_TABLE else 1
-    )
+    wanted = _wanted_tasks(options, size, parallelism)
     if wanted > len(fragments) and "filter" not in arguments:
         return _row_ranges(fragments, wanted)
-    return pack({f.fragment_id: _fragment_bytes(f) for f in fragments}, wanted)
+    return _fragment_groups(dataset, options, size, parallelism)
+
+
+def _wanted_tasks(options: ReadOptions, size: int, parallelism: int | None) -> int:
+    return options.partitions or max(
+        math.ceil(size / BYTES_PER_TASK), (parallelism or 1) if size > _SMALL_TABLE else 1
+    )
+
+
+def _fragment_groups(
+    dataset: lance.LanceDataset, options: ReadOptions, size: int, parallelism: int | None
+) -> tuple[ReadTask, ...]:
+    sizes = {each.fragment_id: _fragment_bytes(each) for each in dataset.get_fragments()}
+    return pack(sizes, _wanted_tasks(options, size, parallelism)) if sizes else (ReadTask(None),)
 
 
 def _expected_rows(
@@ -305,7 +331,10 @@ def _expected_rows(
         return options.limit
     if options.is_search:
         found = options.limit or options.k
-        return found if "ANN" in plan or "MatchQuery" in plan or rows <= _FEW_ROWS else None
+        if "ANN" in plan or "MatchQuery" in plan or rows <= _FEW_ROWS:
+            return found
+        column = arguments["nearest"]["column"]
+        return found if projected_bytes(dataset, [column]) <= _SEARCHED_BYTES else None
     if "ScalarIndexQuery" not in plan or "refine_filter=--" not in plan:
         return None
     found = int(dataset.count_rows(arguments["filter"]))

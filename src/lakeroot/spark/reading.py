@@ -5,11 +5,16 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
+from lakeroot.spark.catalogs import TableRef
 from lakeroot.spark.opening import opened_for
 from lakeroot.spark.options import ReadOptions, parse, table_of
 from lakeroot.spark.planning import ReadPlan, ReadTask, plan_read
 from lakeroot.spark.scanning import batches
+
+# What Spark believes of a frame at most: far above every size that it would hand to all executors.
+_MOST_BYTES = 1 << 30
 
 
 def read(spark: SparkSession, table: str | None = None, **options: Any) -> DataFrame:
@@ -18,17 +23,26 @@ def read(spark: SparkSession, table: str | None = None, **options: Any) -> DataF
     The table is named in a catalog (`root`, or `impl` with `property.*`) or by `location`; the
     other options are those of `format("lakeroot")`, in Python's spelling and with plain values.
     """
+    given = {**options, "table": table} if table is not None else options
+    return planned(spark, table_of(given), parse(ReadOptions, given))[0]
+
+
+def planned(spark: SparkSession, ref: TableRef, options: ReadOptions) -> tuple[DataFrame, ReadPlan]:
+    """Plan a read of the whole of what the options say, and make the best frame of it."""
     from lakeroot.spark.sql.frames import local, relation
 
-    given = {**options, "table": table} if table is not None else options
-    ref, chosen = table_of(given), parse(ReadOptions, given)
-    opened = opened_for(ref, chosen)
-    plan = plan_read(ref, chosen, parallelism=parallelism(spark), opened=opened)
-    if chosen.limit is not None or chosen.is_search:
-        # These rows are bounded or ranked first; no filter of Spark may get in before that.
-        few = plan.few and chosen.is_search
-        return local(spark, plan) or local_frame(spark, plan) if few else frame(spark, plan)
-    return relation(spark, plan, chosen, opened) or frame(spark, plan)
+    opened = opened_for(ref, options)
+    plan = plan_read(ref, options, parallelism=parallelism(spark), opened=opened, spread=True)
+    if plan.few and plan.schema.fields and (options.filter is not None or options.is_search):
+        return local(spark, plan) or local_frame(spark, plan), plan
+    if options.limit is None and not options.is_search:
+        return relation(spark, plan, options, opened) or frame(spark, plan), plan
+    # These rows are bounded or ranked first; no filter of Spark may get in before that.
+    rows = frame(spark, plan)
+    if len(plan.tasks) > 1:
+        # Each task has found the nearest of its own rows.
+        rows = rows.orderBy("_distance").limit(options.limit or options.k)
+    return rows, plan
 
 
 def local_frame(spark: SparkSession, plan: ReadPlan) -> DataFrame:
@@ -50,8 +64,23 @@ def frame(spark: SparkSession, plan: ReadPlan) -> DataFrame:
             for number in batch.column(0).to_pylist():
                 yield from batches(scan, tasks[number])
 
-    numbers = spark.range(0, len(tasks), 1, len(tasks))
-    return numbers.mapInArrow(read_tasks, plan.schema)
+    return task_numbers(spark, len(tasks), plan.bytes).mapInArrow(read_tasks, plan.schema)
+
+
+def task_numbers(spark: SparkSession, tasks: int, size: int) -> DataFrame:
+    """Return one row per task, in a frame that Spark believes to have the bytes of the result.
+
+    Spark takes what comes out of `mapInArrow` to be as large as what goes in. By a few numbers it
+    would judge every table small enough for a broadcast, and die of a join with a large one. So
+    the numbers are cut out of a range of that size, which is made nowhere but in registers.
+    """
+    rows = min(size, _MOST_BYTES) // 8 // max(tasks, 1)
+    bits = max(rows - 1, 0).bit_length()
+    numbers = spark.range(0, tasks << bits, 1, max(tasks, 1))
+    if not bits:
+        return numbers
+    first = numbers.where(sf.col("id").bitwiseAND((1 << bits) - 1) == 0)
+    return first.select(sf.shiftright("id", bits).alias("id"))
 
 
 def parallelism(spark: SparkSession) -> int:

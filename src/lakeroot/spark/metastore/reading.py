@@ -19,6 +19,7 @@ from lakeroot.spark.conform import to_spark
 from lakeroot.spark.failures import nearest
 from lakeroot.spark.metastore.tasks import Place, partition_rows
 from lakeroot.spark.planning import BYTES_PER_TASK
+from lakeroot.spark.reading import task_numbers
 from lakeroot.spark.types import exchange_schema, spark_schema
 
 _ROWS_PER_BATCH: Final = 32 * 1024
@@ -67,7 +68,8 @@ def read(
                 for piece in rows.to_batches(max_chunksize=_ROWS_PER_BATCH):
                     yield to_spark(piece, exchanged)
 
-    return spark.range(0, len(parts), 1, max(1, len(parts))).mapInArrow(read_tasks, kind)
+    size = sum(file.size or 0 for part in parts for file in part.files)
+    return task_numbers(spark, len(parts), size).mapInArrow(read_tasks, kind)
 
 
 def table_name(table: str) -> tuple[str, str]:

@@ -23,7 +23,6 @@ from lakeroot.spark.opening import open_for, open_table
 from lakeroot.spark.options import ReadOptions, WriteOptions, parse
 from lakeroot.spark.pipelines.checking import check
 from lakeroot.spark.pipelines.definition import Pipeline, Source, Step, Target, load
-from lakeroot.spark.planning import plan_read
 from lakeroot.spark.publishing import (
     NotPublished,
     Pending,
@@ -32,7 +31,7 @@ from lakeroot.spark.publishing import (
     publish_together,
     require_atomic,
 )
-from lakeroot.spark.reading import frame, parallelism
+from lakeroot.spark.reading import planned
 from lakeroot.spark.row_changes import operation_of, run_changes
 from lakeroot.spark.session import session
 from lakeroot.spark.write_tasks import WritePlan
@@ -170,9 +169,9 @@ class _Run:
         if source.table is not None:
             ref = _ref(self.pipeline, source.table)
             given = {"version": source.version, "tag": source.tag, **source.options}
-            plan = plan_read(ref, parse(ReadOptions, given), parallelism=parallelism(self.spark))
+            rows, plan = planned(self.spark, ref, parse(ReadOptions, given))
             self.versions[source.table] = plan.version
-            return frame(self.spark, plan)
+            return rows
         if source.sql is not None:
             with translated(f"Source {source.name!r} cannot be read"):
                 return self.spark.sql(source.sql)

@@ -6,7 +6,6 @@ be, the caller has another way to make a frame.
 
 import json
 import logging
-import weakref
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,7 +14,7 @@ from lakeroot.spark.catalogs import TableRef
 from lakeroot.spark.opening import Opened
 from lakeroot.spark.options import ReadOptions
 from lakeroot.spark.planning import ReadPlan
-from lakeroot.spark.sql.reads import Reads, stream_of
+from lakeroot.spark.sql.reads import Reads
 
 _log = logging.getLogger(__name__)
 
@@ -60,23 +59,10 @@ def relation(
         return None
 
 
-# One Java object per session makes all frames of few rows: making it takes as long as a search.
-_MAKERS: "weakref.WeakKeyDictionary[SparkSession, Any]" = weakref.WeakKeyDictionary()
-
-
 def local(spark: SparkSession, plan: ReadPlan) -> DataFrame | None:
     """Read few rows here, as a frame that takes no job; nothing where Spark cannot have one."""
-    from lakeroot.spark.sql.installing import check_version, plugin
-
     if not hasattr(spark, "_jsparkSession"):
         return None
-    stream = stream_of(plan)
-    try:
-        if spark not in _MAKERS:
-            check_version()
-            _MAKERS[spark] = plugin(spark, "local", None, columnar=False)
-        made = _MAKERS[spark].local(spark._jsparkSession, plan.schema.json(), stream)  # noqa: SLF001
-        return DataFrame(made, spark)
-    except Exception as error:  # noqa: BLE001  # whatever it is, there is another way
-        _log.warning("Spark reads %s in a job, because: %s", plan.ref, str(error)[:300])
-        return None
+    from lakeroot.spark.sql.few_rows import FewRows
+
+    return FewRows(spark, plan)

@@ -15,7 +15,7 @@ from lakeroot.spark.catalogs import TableRef
 from lakeroot.spark.failures import explained, translated
 from lakeroot.spark.opening import Opened
 from lakeroot.spark.options import ReadOptions
-from lakeroot.spark.planning import ReadPlan, ReadTask, plan_read, read_schema, with_limit
+from lakeroot.spark.planning import ReadTask, plan_read, read_schema, with_limit
 from lakeroot.spark.scanning import batches
 from lakeroot.spark.sql.predicates import predicate
 from lakeroot.spark.sql.tasks import PICKLE, encoded, reader
@@ -91,7 +91,9 @@ class Reads(ABC):
             "rows": -1 if "filter" in plan.scan.arguments else plan.rows,
         }
         if plan.few and names:
-            return {**answer, "local": encoded(stream_of(plan))}
+            found = batches(plan.scan, ReadTask(None))
+            rows = pa.Table.from_batches(found, plan.scan.schema)
+            return {**answer, "local": encoded(stream_of(rows))}
         return {
             **answer,
             "columnar": self.columnar,
@@ -113,10 +115,9 @@ def _conditions(request: dict[str, Any]) -> list[str]:
     return [each for each in conditions if each is not None]
 
 
-def stream_of(plan: ReadPlan) -> bytes:
-    """Read few rows here: a job for them would take many times as long as the read."""
+def stream_of(rows: pa.Table) -> bytes:
+    """Write rows as the stream of Arrow that Spark takes."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, plan.scan.schema) as stream:
-        for batch in batches(plan.scan, ReadTask(None)):
-            stream.write_batch(batch)
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_table(rows)
     return bytes(sink.getvalue())

@@ -16,8 +16,7 @@ from lakeroot.spark.distribute import until_uncontested
 from lakeroot.spark.merge_clauses import Clause, Merge, merge_rows
 from lakeroot.spark.opening import open_table
 from lakeroot.spark.options import ReadOptions, WriteOptions
-from lakeroot.spark.planning import plan_read
-from lakeroot.spark.reading import frame, parallelism
+from lakeroot.spark.reading import planned
 from lakeroot.spark.row_changes import ChangeResult
 from lakeroot.spark.sql.installing import catalog_in, catalogs_of
 from lakeroot.spark.sql.scanning import Statement, assignments, split
@@ -53,8 +52,7 @@ def query(spark: SparkSession, text: str) -> DataFrame:
     def put_in(match: re.Match[str]) -> str:
         ref = _table(spark, match.group())
         key = f"table{len(frames)}"
-        plan = plan_read(ref, ReadOptions(), parallelism=parallelism(spark))
-        frames[key] = frame(spark, plan)
+        frames[key], _ = planned(spark, ref, ReadOptions())
         return "{" + key + "}"
 
     escaped = text.replace("{", "{{").replace("}", "}}")
