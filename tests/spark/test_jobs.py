@@ -184,6 +184,17 @@ def test_a_scalar_index_is_built_and_used(spark, root, people, column, kind, que
         lakeroot.spark.index(spark, "shop.people", root=root, column=column, kind=kind)
 
 
+@pytest.mark.parametrize(("column", "kind"), [("name", "BTREE"), ("age", "BITMAP")])
+def test_an_index_is_replaced_when_asked(spark, root, people, column, kind):
+    options = {"root": root, "column": column, "kind": kind}
+    lakeroot.spark.index(spark, "shop.people", **options)
+    lance.write_dataset(lance.dataset(people).to_table().slice(0, 5), people, mode="append")
+    made = lakeroot.spark.index(spark, "shop.people", replace=True, **options)
+    table = lance.dataset(people)
+    assert [each.name for each in table.describe_indices()] == [made.name]
+    assert table.stats.index_stats(made.name)["num_indexed_rows"] == table.count_rows() == 25
+
+
 def test_a_vector_index_finds_the_nearest(spark, root, catalog):
     data = spark.range(0, 600, 1, 2).selectExpr(
         "id", "transform(sequence(0, 7), i -> double(id * (i + 1) % 97)) AS v"

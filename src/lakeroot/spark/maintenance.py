@@ -123,8 +123,9 @@ def index(
             )
         if dry_run:
             return IndexResult(dataset.version, called, 0)
-        arguments = {"metric": metric} if word in VECTOR else {}
+        arguments: dict[str, Any] = {"replace": replace}
         if word in VECTOR:
+            arguments |= {"metric": metric}
             arguments |= _trained(dataset, ref, column, word, metric, partitions, sub_vectors)
         return _built(spark, ref, dataset, column, word, called, arguments)
 
