@@ -109,7 +109,7 @@ class Load:
         """Kill a writer now and then, one that has said something."""
         number = self._chance.randrange(WRITERS)
         victim = self._writers[number]
-        if self._chance.random() < 0.5 and victim.said.stat().st_size:
+        if self._chance.random() < 0.1 and victim.said.stat().st_size:
             self._hear(victim)
             self.kills += 1
             left = {

@@ -24,6 +24,7 @@ from tests.mutation.modules import (
     HOMES,
     MODULES,
     PROJECT,
+    TESTS,
     room_of,
     source_of,
 )
@@ -39,12 +40,13 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60, help="of tests for each mistake")
     parser.add_argument("--at-once", type=int, default=1)
     parser.add_argument("--module", default="", help="only modules with this in their name")
+    parser.add_argument("--tests", nargs="+", default=TESTS, help="only these files and folders")
     parser.add_argument("--again", action="store_true", help="try again what was not noticed")
     parser.add_argument("--see", action="store_true", help="only look which test runs what")
     parser.add_argument("--docs", action="store_true", help="put the table into docs/trust.md")
     asked = parser.parse_args()
     ARTIFACTS.mkdir(exist_ok=True)
-    tests = see_lines(asked.at_once)
+    tests = see_lines(asked.at_once, asked.tests)
     if asked.see:
         return
     chosen = sample(asked.sample, asked.seed, asked.module)

@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,18 +20,18 @@ Seen = dict[str, dict[str, Any]]
 """By test: how many seconds it takes, and the lines of each module that it runs."""
 
 
-def see_lines(at_once: int = 1) -> Seen:
+def see_lines(at_once: int = 1, only: Sequence[str] = TESTS) -> Seen:
     """Run the tests as they are, unless that was done, and note the lines that each runs."""
     LINES.mkdir(parents=True, exist_ok=True)
-    files = list(files_of_tests())
+    files = list(files_of_tests(only))
     with ThreadPoolExecutor(at_once) as pool:
         found = list(pool.map(_seen, files))
     return {name: told for tests in found for name, told in tests.items()}
 
 
-def files_of_tests() -> Iterator[Path]:
+def files_of_tests(only: Sequence[str] = TESTS) -> Iterator[Path]:
     """Walk the files of the tests that are run."""
-    for place in (PROJECT / name for name in TESTS):
+    for place in (PROJECT / name for name in only):
         yield from [place] if place.is_file() else sorted(place.rglob("test_*.py"))
 
 

@@ -54,7 +54,7 @@ def arbitrated(root: Path) -> TableHandle:
 
 
 @pytest.mark.parametrize("mode", ["plain", "managed"])
-def test_no_row_of_eight_processes_is_lost(tmp_path: Path, mode: str) -> None:
+def test_no_row_of_many_processes_is_lost(tmp_path: Path, mode: str) -> None:
     table = arbitrated(tmp_path) if mode == "managed" else TableHandle(f"{tmp_path}/t.lance")
     rows.create(table, pa.table({"writer": [-1], "turn": [-1]}))
 

@@ -66,16 +66,13 @@ def decode_index(data: bytes | None) -> Index | None:
 
 def _index(tree: Any) -> Index:
     index = Index(Layout(tree["layout"]))
-    index.head, index.horizon = tree["head"], tree["horizon"]
+    index.fill({path: _chain(chain) for path, chain in tree["objects"].items()}, tree["head"])
+    index.horizon = tree["horizon"]
     index.marks = {sequence: Mark(txn, end) for sequence, txn, end in tree["marks"]}
     index.sequences = {mark.txn_id: sequence for sequence, mark in index.marks.items()}
-    index.objects = {path: _chain(chain) for path, chain in tree["objects"].items()}
     index.names = {path: _chain(chain) for path, chain in tree["names"].items()}
     index.fenced = set(tree["fenced"])
     index.last_end_time = tree["last_end_time"]
-    for path in index.objects:
-        parent, _, name = path.rpartition("/")
-        index.children.setdefault(parent, {})[name] = None
     return index
 
 

@@ -54,11 +54,16 @@ class Index:
         self.objects: dict[str, Chain] = {}
         self.names: dict[str, Chain] = {}
         self.children: dict[str, dict[str, None]] = {}
+        # Of these the ones that are not dropped after the newest entry: a list of now costs what
+        # it shows, however much was dropped before.
+        self._living: dict[str, dict[str, None]] = {}
+        self._reached = -1
         self.fenced: set[str] = set()
         self.last_end_time = 0
 
     def apply(self, sequence: int, entry: Entry) -> None:
         """Take in the next entry of the log."""
+        self._reached = sequence  # Before anything changes: see `child_ids`.
         if entry.kind is EntryKind.GENESIS:
             self.layout = Layout(entry.facts["layout"])
             base = entry.facts.get("base", ())
@@ -81,9 +86,10 @@ class Index:
                 kept = [r for r in chains.pop(place, ()) if r.sequence > seen]
                 if kept:
                     chains[place] = kept
-            if place not in self.objects:
-                parent, _, name = place.rpartition("/")
-                self.children.get(parent, {}).pop(name, None)
+            if place in self.objects:
+                self._enter(place, self.objects[place])
+            else:
+                self._leave_out(place)
 
     def _take(self, sequence: int, txn_id: str, end: int, writes: Iterable[Write]) -> None:
         for write in writes:
@@ -101,19 +107,31 @@ class Index:
     def add(self, directory: str, revision: Revision) -> None:
         """Put a revision into its chain; a file that is there already is not put twice."""
         if revision.target is not None:
-            chain = self.names.setdefault(directory, [])
-        else:
-            chain = self.objects.setdefault(directory, [])
-            parent, _, name = directory.rpartition("/")
-            self.children.setdefault(parent, {})[name] = None
-        if not chain or chain[-1][:2] < revision[:2]:
-            chain.append(revision)
+            _put(self.names.setdefault(directory, []), revision)
             return
-        place = bisect.bisect_left(chain, revision[:2], key=lambda known: known[:2])
-        if place < len(chain) and chain[place][:2] == revision[:2]:
-            chain[place] = revision
+        chain = self.objects.setdefault(directory, [])
+        _put(chain, revision)
+        self._enter(directory, chain)
+
+    def fill(self, objects: dict[str, Chain], head: int) -> None:
+        """Begin with the objects of a checkpoint."""
+        self.objects, self.head, self._reached = objects, head, head
+        for directory, chain in objects.items():
+            self._enter(directory, chain)
+
+    def _enter(self, directory: str, chain: Chain) -> None:
+        parent, _, name = directory.rpartition("/")
+        self.children.setdefault(parent, {})[name] = None
+        living = self._living.setdefault(parent, {})
+        if _alive(chain[-1]) is None:
+            living.pop(name, None)
         else:
-            chain.insert(place, revision)
+            living[name] = None
+
+    def _leave_out(self, directory: str) -> None:
+        parent, _, name = directory.rpartition("/")
+        for known in (self.children, self._living):
+            known.get(parent, {}).pop(name, None)
 
     def visible(self, chain: Chain | None, snapshot: Snapshot) -> Revision | None:
         """Find the newest revision of a chain that a snapshot sees, deletions included."""
@@ -144,7 +162,11 @@ class Index:
     def child_ids(self, directory: str, snapshot: Snapshot) -> Iterator[tuple[str, Revision]]:
         """List the children of an object that a snapshot sees."""
         prefix = f"{directory}/" if directory else ""
-        for name in list(self.children.get(directory, ())):
+        names = list(self._living.get(directory, ()))
+        # Asked after the names were copied: an entry that is being taken in may have changed them.
+        if snapshot.before is not None or snapshot.sequence < self._reached:
+            names = list(self.children.get(directory, ()))
+        for name in names:
             revision = self.object(prefix + name, snapshot)
             if revision is not None:
                 yield name, revision
@@ -168,11 +190,21 @@ class Index:
                     chains[directory] = kept
                     continue
                 del chains[directory]
-                parent, _, name = directory.rpartition("/")
-                self.children.get(parent, {}).pop(name, None)
+                self._leave_out(directory)
         for sequence in [known for known in self.marks if known < horizon]:
             self.sequences.pop(self.marks.pop(sequence).txn_id, None)
         self.horizon = max(self.horizon, horizon)
+
+
+def _put(chain: Chain, revision: Revision) -> None:
+    if not chain or chain[-1][:2] < revision[:2]:
+        chain.append(revision)
+        return
+    place = bisect.bisect_left(chain, revision[:2], key=lambda known: known[:2])
+    if place < len(chain) and chain[place][:2] == revision[:2]:
+        chain[place] = revision
+    else:
+        chain.insert(place, revision)
 
 
 def _alive(revision: Revision | None) -> Revision | None:

@@ -1,0 +1,77 @@
+"""What the index lists is what a walk over every revision finds, now and in the past."""
+
+from collections.abc import Iterator
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakeroot.metastore.checkpoints import decode_index, encode_index
+from lakeroot.metastore.entries import Entry, EntryKind, Write
+from lakeroot.metastore.index import Index, Snapshot
+from lakeroot.metastore.states import Operation
+
+# (child, the number of its revision, whether it is dropped), or a number of entries to forget.
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from("abcd"), st.integers(1, 6), st.booleans()), st.integers(0, 9)
+    ),
+    max_size=24,
+)
+
+
+def entries(steps: list[tuple[str, int, bool] | int]) -> Iterator[Entry]:
+    for sequence, step in enumerate(steps):
+        if isinstance(step, int):
+            facts = {"horizon": sequence - step, "orphans": ["n/a"], "seen": sequence - step}
+            yield Entry(EntryKind.EXPIRE, facts=facts)
+            continue
+        child, number, is_dropped = step
+        operation = Operation.DELETE if is_dropped else Operation.UPDATE
+        write = Write(f"n/{child}", number, operation, content=b"x")
+        yield Entry(EntryKind.COMMIT, f"t{sequence:03}", sequence, writes=(write,))
+
+
+def listed(index: Index, snapshot: Snapshot) -> dict[str, int]:
+    return {name: revision.number for name, revision in index.child_ids("n", snapshot)}
+
+
+def walked(index: Index, snapshot: Snapshot) -> dict[str, int]:
+    found = {name: index.object(f"n/{name}", snapshot) for name in index.children.get("n", ())}
+    return {name: one.number for name, one in found.items() if one is not None}
+
+
+@given(steps=STEPS)
+def test_a_list_is_what_a_walk_over_every_revision_finds(
+    steps: list[tuple[str, int, bool] | int],
+) -> None:
+    index = Index()
+    for sequence, entry in enumerate(entries(steps)):
+        index.apply(sequence, entry)
+        reopened = decode_index(encode_index(index))
+        assert reopened is not None
+        for known in (index, reopened):
+            for then in range(sequence + 1):
+                assert listed(known, Snapshot(then)) == walked(known, Snapshot(then))
+            early = Snapshot(sequence, before=sequence // 2)
+            assert listed(known, early) == walked(known, early)
+
+
+def test_a_list_of_now_does_not_look_at_what_was_dropped() -> None:
+    index = Index()
+    steps: list[tuple[str, int, bool] | int] = [("kept", 1, False)]
+    for number in range(100):
+        steps += [(f"gone{number}", 1, False), (f"gone{number}", 2, True)]
+    for sequence, entry in enumerate(entries(steps)):
+        index.apply(sequence, entry)
+    looked_at: list[str] = []
+    looking = index.object
+
+    def counted(directory: str, snapshot: Snapshot) -> object:
+        looked_at.append(directory)
+        return looking(directory, snapshot)
+
+    index.object = counted  # type: ignore[method-assign,assignment]
+
+    assert list(listed(index, Snapshot(index.head))) == ["kept"]
+    assert looked_at == ["n/kept"]
+    assert len(listed(index, Snapshot(1))) == 2
