@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from lakeroot.metastore.checkpoints import decode_index, encode_index
 from lakeroot.metastore.entries import Entry, EntryKind, Write
-from lakeroot.metastore.index import Index, Snapshot
+from lakeroot.metastore.index import Index, Revision, Snapshot
 from lakeroot.metastore.states import Operation
 
 # (child, the number of its revision, whether it is dropped), or a number of entries to forget.
@@ -75,3 +75,13 @@ def test_a_list_of_now_does_not_look_at_what_was_dropped() -> None:
     assert list(listed(index, Snapshot(index.head))) == ["kept"]
     assert looked_at == ["n/kept"]
     assert len(listed(index, Snapshot(1))) == 2
+
+
+def test_revisions_are_in_order_and_none_is_there_twice() -> None:
+    index = Index()
+    second, first = Revision(2, "b", 7, Operation.UPDATE), Revision(1, "a", 9, Operation.CREATE)
+    again = Revision(2, "b", 8, Operation.UPDATE)
+    for revision in (second, first, again):
+        index.add("n/x", revision)
+
+    assert index.objects["n/x"] == [first, again]
