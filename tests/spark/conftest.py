@@ -1,13 +1,15 @@
 """One Spark session for the whole suite: starting it costs more than most tests."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import lance
 import lance_namespace
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
 
 import lakeroot.spark
 from lakeroot.spark.catalogs import DIRECTORY
@@ -54,3 +56,24 @@ def put(
     assert location is not None
     lance.write_dataset(data, location, mode="overwrite", **options)
     return str(location)
+
+
+def fails_last(frame: DataFrame, place: str, pattern: str) -> DataFrame:
+    """Let the last task of a frame fail when the others have left what they leave.
+
+    Spark ends a job at the first failure and does not wait for the tasks beside it: what such a
+    task still writes is there only later, for garbage collection to find.
+    """
+    others = frame.rdd.getNumPartitions() - 1
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        if context.partitionId() == others:
+            end = time.monotonic() + 60
+            while len(list(Path(place).glob(pattern))) < others and time.monotonic() < end:
+                time.sleep(0.02)
+            raise ValueError("bad row")
+        yield from batches
+
+    return frame.mapInArrow(task, frame.schema)
