@@ -71,7 +71,8 @@ def fails_last(frame: DataFrame, place: str, pattern: str) -> DataFrame:
         assert context is not None
         if context.partitionId() == others:
             end = time.monotonic() + 60
-            while len(list(Path(place).glob(pattern))) < others and time.monotonic() < end:
+            while len(list(Path(place).glob(pattern))) < others:
+                assert time.monotonic() < end, "the other tasks left nothing"
                 time.sleep(0.02)
             raise ValueError("bad row")
         yield from batches

@@ -130,7 +130,7 @@ def test_a_failed_task_changes_nothing_and_vacuum_finds_its_files(spark, root, s
     table_in(store, PLAIN, "t")
     frame = spark.range(0, 8, 1, 2).selectExpr("id AS a", "'b' AS b", "id AS v", "'w' AS w")
     with pytest.raises(LakerootError, match="bad row"):
-        on_spark.append(fails_last(frame, f"{root}/data", "**/*.lance"), "n.t", root=root)
+        on_spark.append(fails_last(frame, f"{root}/data", "**/*.pq"), "n.t", root=root)
     assert spread(spark, root) == []
     Metastore.open(root).vacuum(retention_ms=0)
     assert [info.path for info in store.objects.list("data/")] == []
