@@ -7,6 +7,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import Literal
 
 import lance
 import pyarrow as pa
@@ -30,11 +31,11 @@ TARGET, SOURCE = "target", "source"
 class Clause:
     """One WHEN of a merge: what to do with a row, if a condition holds.
 
-    `action` is update, insert, delete or nothing; `values` gives the new columns, and no values
-    mean those of the source by name. Expressions name the two sides `target` and `source`.
+    `values` gives the new columns, and no values mean those of the source by name. Expressions
+    name the two sides `target` and `source`.
     """
 
-    action: str
+    action: Literal["update", "insert", "delete"]
     condition: Column | None = None
     values: Mapping[str, Column] | None = None
 
