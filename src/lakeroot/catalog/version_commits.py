@@ -219,12 +219,14 @@ class VersionCommits:
         Replacing a row costs more than adding one, and readers look for the file anyway; rows
         that are replaced together go together.
         """
-        first = found.newest - _POINTED_TOGETHER + 1
-        if first not in found.kept or not is_staged(found.kept[first]):
+        if found.newest % _POINTED_TOGETHER:
             return []
         pointed = []
-        for row in (found.kept[n] for n in range(first, found.newest + 1) if n in found.kept):
-            whole = found.version(row.version)
+        for number in range(found.newest, 0, -1):
+            row = found.kept.get(number)
+            if row is None or not is_staged(row):
+                break
+            whole = found.version(number)
             if whole is not None and whole.manifest_path != row.manifest_path:
                 pointed.append(replace(whole, metadata=row.metadata))
         return [PointTableVersions(found.table.identifier, tuple(pointed))] if pointed else []
@@ -300,6 +302,7 @@ class VersionCommits:
             raise _is_taken(one)
         if taken is None:
             self._require_next(one)
+            files.flush(one.manifest)
             files.finalise(one.manifest, one.content)
         files.discard([one.manifest.path])
         found = files.describe(number, taken or one.manifest.final_path)

@@ -82,6 +82,9 @@ def apply(commit: Commit, draft: Draft, now_ms: int) -> None:
 def apply_change(change: Change, draft: Draft, now_ms: int) -> None:
     """Check one change and write its outcome into the draft, or raise."""
     match change:
+        # Before the others: they come by the dozen.
+        case CreateTableVersions() | PointTableVersions() | DeleteTableVersions():
+            require_table(draft, change.identifier)
         case CreateNamespace():
             _require_room_for_namespace(draft, change.identifier)
             draft.put(Namespace(change.identifier, change.properties, now_ms))
@@ -111,8 +114,6 @@ def apply_change(change: Change, draft: Draft, now_ms: int) -> None:
             draft.put(
                 Table(change.new_identifier, table.location, table.properties, table.created_at_ms)
             )
-        case CreateTableVersions() | PointTableVersions() | DeleteTableVersions():
-            require_table(draft, change.identifier)
         case ManageTableVersions():
             pass
         case _:

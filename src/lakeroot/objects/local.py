@@ -36,7 +36,7 @@ class LocalObjects:
 
     def local_path(self, path: str) -> str:
         """Give the place of an object on the disk."""
-        if path.startswith("/") or "\0" in path or ".." in path.split("/"):
+        if path.startswith("/") or "\0" in path or (".." in path and ".." in path.split("/")):
             raise InvalidInputError(f"The path {path!r} is not inside the root")
         return self._prefix + path
 
@@ -109,11 +109,13 @@ class LocalObjects:
         return self.put_if_absent(target, data)
 
     def _is_linked(self, source: str, target: str) -> bool:
-        """Copy an object by giving it a second name; objects are never changed in place."""
+        """Copy an object by giving it a second name; objects are never changed in place.
+
+        What is in it is not flushed: whoever wrote it has done so, or asked for it.
+        """
         place = self.local_path(source)
         if not stat.S_ISREG(os.lstat(place).st_mode):
             return False  # Of a symbolic link what it leads to is copied, as it is now.
-        self._sync_content(place)
         os.utime(place)  # A copy is as old as its copying.
         os.link(place, self.local_path(target))
         self._sync_directory(self.local_path(target))
@@ -121,10 +123,15 @@ class LocalObjects:
 
     def flush(self, path: str) -> None:
         """Wait until an object that somebody else wrote is on the disk, and its name with it."""
-        with translated(f"flushing {path}"):
+        if not self._fsync:
+            return
+        try:
             place = self.local_path(path)
             self._sync_content(place)
             self._sync_directory(place)
+        except OSError as error:
+            with translated(f"flushing {path}"):
+                raise error from None
 
     def head(self, path: str) -> ObjectInfo | None:
         """Describe an object; nothing if there is none."""
@@ -277,7 +284,7 @@ class LocalObjects:
         return True
 
     def _sync_directory(self, target: str) -> None:
-        self._sync_content(os.path.dirname(target))  # noqa: PTH120
+        self._sync_content(target[: target.rindex("/")])
 
     def _sync_content(self, place: str) -> None:
         if not self._fsync:

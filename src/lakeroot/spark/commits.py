@@ -171,6 +171,7 @@ class NextVersionOnly(LanceNamespace):
                     return False
                 raise
             return True
+        files.flush(staged.path)
         if not files.copy_if_absent(staged.path, staged.final_path):
             return False
         files.delete([staged.path])

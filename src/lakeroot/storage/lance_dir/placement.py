@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Collection, Iterator
+from functools import lru_cache
 from typing import Final
 
 from lakeroot.model.errors import InvalidInputError
@@ -78,6 +79,8 @@ def overlap_error(location: str, other: str) -> InvalidInputError:
     )
 
 
+# Every look at a table asks, and most looks are at the same tables.
+@lru_cache(4096)
 def is_inside(location: str) -> bool:
     """Tell whether a location, which anybody may have written, is a directory below the root."""
     parts = location.split("/")

@@ -60,9 +60,19 @@ def record_of(row: Row) -> Record | None:
     if row.object_type == NAMESPACE:
         return Namespace(row.identifier, *_metadata(row.metadata))
     if row.object_type == TABLE_ROW:
-        # Without a location it can still be listed and dropped, but not opened.
-        return Table(row.identifier, row.location or "", *_metadata(row.metadata))
+        properties, created_at_ms = _metadata(row.metadata)
+        if not properties:
+            return _plain_table(row.object_id, row.location, created_at_ms)
+        return Table(row.identifier, row.location or "", properties, created_at_ms)
     return None
+
+
+# One commit looks at the same table several times, and most tables have no properties.
+@lru_cache(_REMEMBERED)
+def _plain_table(object_id: str, location: str | None, created_at_ms: int | None) -> Table:
+    identifier = tuple(object_id.split(DELIMITER))
+    # Without a location it can still be listed and dropped, but not opened.
+    return Table(identifier, location or "", NO_PROPERTIES, created_at_ms)
 
 
 def _metadata(text: str | None) -> tuple[Mapping[str, str], int | None]:

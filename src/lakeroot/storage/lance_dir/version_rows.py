@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+import msgspec
+
 from lakeroot.model.commits import (
     Change,
     CreateTableVersions,
@@ -61,12 +63,7 @@ def version_of_row(row: Row) -> TableVersion:
 # The newest row of a table is looked at by every call, several times.
 @lru_cache(_REMEMBERED)
 def _version_of(object_id: str, metadata: str | None) -> TableVersion:
-    try:
-        found: Any = json.loads(metadata or "{}")
-    except ValueError:
-        found = {}
-    if not isinstance(found, dict):
-        found = {}
+    found = _object_in(metadata or "{}")
     size, timestamp = found.get("manifest_size"), found.get("timestamp_millis")
     e_tag = found.get("e_tag")
     return TableVersion(
@@ -77,6 +74,17 @@ def _version_of(object_id: str, metadata: str | None) -> TableVersion:
         timestamp_ms=timestamp if isinstance(timestamp, int) else None,
         metadata={key: str(value) for key, value in found.items() if key not in _OWN_KEYS},
     )
+
+
+def _object_in(text: str) -> dict[str, Any]:
+    try:
+        found: Any = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        try:
+            found = json.loads(text)  # Understands what only Python writes, and is slower.
+        except ValueError:
+            return {}
+    return found if isinstance(found, dict) else {}
 
 
 def row_of_version(table: Identifier, version: TableVersion) -> Row:
@@ -90,7 +98,7 @@ def row_of_version(table: Identifier, version: TableVersion) -> Row:
     if version.timestamp_ms is not None:
         metadata["timestamp_millis"] = version.timestamp_ms
     object_id = DELIMITER.join((*table, str(version.version)))
-    return Row(object_id, VERSION_ROW, None, json.dumps(metadata, ensure_ascii=False))
+    return Row(object_id, VERSION_ROW, None, msgspec.json.encode(metadata).decode())
 
 
 def finish(files: Objects, version: TableVersion) -> None:
