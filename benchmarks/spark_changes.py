@@ -106,12 +106,22 @@ def _merges(spark: Any, directory: Path, rows: int) -> Iterator[Row]:
     source = spark.range(rows - changes // 2, rows + changes // 2).selectExpr(
         "id", "0L AS k", "1D AS a"
     )
-    location = str(directory / "alone.lance")
+    # As many keys in no order and all over the table, where no range of keys leaves any out.
+    scattered = spark.range(0, changes, 1, 2).selectExpr(
+        f"id * 104729 % {rows} AS id", "0L AS k", "1D AS a"
+    )
+    name = f"merge {changes:,} rows into {rows:,}"
+    yield _merge(f"{name}, new keys and the newest", source, directory)
+    yield _merge(f"{name}, keys in no order", scattered, directory)
+
+
+def _merge(name: str, source: Any, directory: Path) -> Row:
+    root, location = str(directory / "lake"), str(directory / "alone.lance")
     # A copy of the files, because the layout of a table decides how fast its keys are read.
     shutil.copytree(f"{root}/m.lance", location)
     rows_alone = source.toArrow()
-    yield measured(
-        f"merge {changes:,} rows into {rows:,}",
+    row = measured(
+        name,
         lambda: lakeroot.spark.merge(source, "m", root=root, on="id"),
         lambda: (
             lance.dataset(location)
@@ -120,6 +130,8 @@ def _merges(spark: Any, directory: Path, rows: int) -> Iterator[Row]:
             .when_not_matched_insert_all()
             .execute(rows_alone)
         ),
-        3,
+        5,
         1.5,
     )
+    shutil.rmtree(location)
+    return row

@@ -5,11 +5,15 @@ starts again. Otherwise two merges that insert the same new key would both succe
 """
 
 import operator
+import pickle
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
+import lance
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
@@ -25,6 +29,7 @@ from lakeroot.spark.commits import JOB, commit, find_job
 from lakeroot.spark.conform import to_table
 from lakeroot.spark.distribute import until_uncontested
 from lakeroot.spark.failures import nearest, translated
+from lakeroot.spark.key_merging import can_merge_by_keys, merge_by_keys
 from lakeroot.spark.merge_clauses import (
     DELETE,
     INSERT,
@@ -37,7 +42,7 @@ from lakeroot.spark.merge_clauses import (
 from lakeroot.spark.opening import open_table
 from lakeroot.spark.options import WriteOptions, parse, table_of
 from lakeroot.spark.row_changes import ChangeResult
-from lakeroot.spark.write_tasks import WritePlan
+from lakeroot.spark.write_tasks import WritePlan, target_of
 from lakeroot.spark.writing import prepare, write
 
 # A source of this many rows is merged by Lance in the driver: faster up to millions of rows.
@@ -141,6 +146,12 @@ def keys_are_good(rows: pa.Table, keys: Sequence[str]) -> bool:
         return False
     if any(rows.column(key).null_count for key in keys):
         return False
+    if len(keys) == 1 and pa.types.is_integer(kinds[0]):
+        numbers = rows.column(keys[0]).to_numpy()
+        # Keys often come in order, and looking is much faster than sorting.
+        if not (numbers[1:] > numbers[:-1]).all():
+            numbers = np.sort(numbers)
+        return bool((numbers[1:] > numbers[:-1]).all())
     return bool(rows.select(list(keys)).group_by(list(keys)).aggregate([]).num_rows == len(rows))
 
 
@@ -223,6 +234,15 @@ def _merge_in_driver(
             f"Table {plan.table.ref} does not exist", fix="Create it with a write first"
         )
     dataset = open_table(plan.table)
+    data = pa.Table.from_batches(to_table(rows.to_batches(), plan.schema), plan.schema)
+    if words[2] == "nothing" and can_merge_by_keys(dataset, len(data), keys):
+        return merge_by_keys(
+            data,
+            _now(plan, dataset),
+            keys,
+            update=words[0] == "update",
+            insert=words[1] == "insert",
+        )
     builder = dataset.merge_insert(list(keys))
     if words[0] == "update":
         builder = builder.when_matched_update_all()
@@ -230,7 +250,6 @@ def _merge_in_driver(
         builder = builder.when_not_matched_insert_all()
     if words[2] == "delete":
         builder = builder.when_not_matched_by_source_delete()
-    data = pa.Table.from_batches(to_table(rows.to_batches(), plan.schema), plan.schema)
     with translated(f"Table {plan.table.ref} cannot be merged into"):
         transaction, counts = builder.execute_uncommitted(data)
     done = commit(
@@ -247,3 +266,15 @@ def _merge_in_driver(
         counts["num_updated_rows"],
         counts["num_deleted_rows"],
     )
+
+
+def _now(plan: WritePlan, dataset: lance.LanceDataset) -> WritePlan:
+    """Bring a plan to the version that is read now: others commit while the source is fetched."""
+    if dataset.version == plan.read_version:
+        return plan
+    planned: Any = target_of(plan)
+    if dataset.schema != planned.schema:
+        raise ConcurrentModificationError(
+            f"The schema of table {plan.table.ref} changed while the job ran", fix="Run it again"
+        )
+    return replace(plan, dataset=pickle.dumps(dataset), read_version=dataset.version)

@@ -6,7 +6,7 @@ fragment and can write its deletions.
 """
 
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,8 +57,15 @@ def apply_changes(
     changes: DataFrame, plan: WritePlan, properties: dict[str, str], tasks: int
 ) -> ChangeResult:
     """Run the changes and commit them as the next version, or not at all."""
+    return committed(plan, lambda: run_changes(changes, plan, tasks), properties)
+
+
+def committed(
+    plan: WritePlan, work: Callable[[], list[Changed]], properties: dict[str, str]
+) -> ChangeResult:
+    """Commit what the work has written as the next version, or remove it."""
     try:
-        return _committed(plan, run_changes(changes, plan, tasks), properties)
+        return _committed(plan, work(), properties)
     except BaseException:
         abort(plan)
         raise
