@@ -1,6 +1,7 @@
 """Jobs on tables: merge, delete, update, compact, index, backfill, ingest, export."""
 
 import threading
+import time
 from pathlib import Path
 
 import lance
@@ -247,6 +248,11 @@ def test_a_killed_backfill_goes_on_where_it_stopped(spark, root, people, tmp_pat
         if batch.num_rows > 1:  # Lance tries the function with one row to learn its types
             (Path(marks) / f"{first}-{len(list(Path(marks).glob(f'{first}-*')))}").touch()
         if first == 12 and not (Path(marks) / "mended").exists():
+            # Spark stops the other tasks at the failure: it comes when the first two are done.
+            end = time.monotonic() + 60
+            while len(list(Path(people).glob("_lakeroot/backfills/*/*.json"))) < 2:
+                assert time.monotonic() < end, "the other tasks left no notes"
+                time.sleep(0.02)
             raise RuntimeError("the model fell over")
         return pa.record_batch({"size": pa.array([len(str(v)) for v in batch.column(0)])})
 
@@ -267,6 +273,25 @@ def test_a_killed_backfill_goes_on_where_it_stopped(spark, root, people, tmp_pat
     table = lance.dataset(people).to_table()
     assert table.column("size").to_pylist() == [len(str(i)) for i in table.column("id").to_pylist()]
     assert table.num_rows == 24
+
+
+def test_a_function_that_makes_other_columns_of_other_rows_is_refused(spark, root, people):
+    mended = []
+
+    def made(batch):
+        name = "late" if batch.column(0)[0].as_py() >= 12 and not mended else "early"
+        return pa.record_batch({name: batch.column(0)})
+
+    def run():
+        return lakeroot.spark.backfill(
+            spark, "shop.people", root=root, values=made, reads=["id"], job_id="mixed"
+        )
+
+    with pytest.raises(InvalidInputError, match="computes different columns"):
+        run()
+    assert lance.dataset(people).schema.names == ["id", "name", "age"]
+    mended.append(True)
+    assert (run().computed, lance.dataset(people).schema.names[-1]) == (4, "early")
 
 
 def test_files_come_in_and_go_out(spark, root, catalog, tmp_path):

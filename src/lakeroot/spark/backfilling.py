@@ -117,16 +117,16 @@ def _run(spark: SparkSession, work: Backfill, dataset: lance.LanceDataset) -> Ba
     if not fragments:
         raise InvalidInputError(f"Table {work.table.ref} is empty, so nothing can be computed")
     known = work.notes.read()
-    missing = [f.fragment_id for f in fragments if _key(f, dataset) not in known]
+    # The largest first, so that no core waits at the end for the last one on another.
+    largest = sorted(fragments, key=lambda fragment: -fragment.physical_rows)
+    missing = [f.fragment_id for f in largest if _key(f, dataset) not in known]
     what = f"The backfill {work.job!r} of table {work.table.ref} failed"
-    # The first fragment settles the ids of the new columns before all others start; once all are
-    # known it is computed again, because the ids are not kept.
-    start = missing[:1] or [fragments[0].fragment_id]
-    first = distribute(spark, start, partial(_compute, work), what=what)
-    rest = distribute(spark, missing[1:], partial(_compute, work), what=what)
-    known |= {key: note for key, note, _ in (*first, *rest)}
+    # Once all are known the first is computed again, because the ids of new columns are not kept.
+    todo = missing or [fragments[0].fragment_id]
+    computed = distribute(spark, todo, partial(_compute, work), what=what)
+    known |= {key: note for key, note, _ in computed}
+    schema = _one_schema(work, [each for *_, each in computed])
     merged = [_with_files(f, known[_key(f, dataset)]) for f in fragments]
-    schema = first[0][2]
     version = commit(
         work.table,
         dataset,
@@ -137,6 +137,19 @@ def _run(spark: SparkSession, work: Backfill, dataset: lance.LanceDataset) -> Ba
     ).version
     work.notes.forget()
     return BackfillResult(version, len(fragments), len(missing))
+
+
+def _one_schema(work: Backfill, schemas: list[Any]) -> Any:
+    """Return what the table becomes: all fragments number the new columns from the same version."""
+    for schema in schemas:
+        if schema != schemas[0]:
+            work.notes.forget()
+            raise InvalidInputError(
+                f"The backfill {work.job!r} of table {work.table.ref} computes different columns",
+                f"one fragment has {schemas[0].to_pyarrow()}, another {schema.to_pyarrow()}",
+                "Let the function return the same columns and types for every batch",
+            )
+    return schemas[0]
 
 
 def _key(fragment: lance.LanceFragment, dataset: lance.LanceDataset) -> str:
