@@ -276,7 +276,7 @@ def test_a_killed_backfill_goes_on_where_it_stopped(spark, root, people, tmp_pat
 
 
 def test_a_function_that_makes_other_columns_of_other_rows_is_refused(spark, root, people):
-    mended = []
+    mended: list[bool] = []
 
     def made(batch):
         name = "late" if batch.column(0)[0].as_py() >= 12 and not mended else "early"
