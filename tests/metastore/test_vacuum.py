@@ -255,3 +255,48 @@ def test_bad_requests_are_refused(metastore: Metastore, objects: MemoryObjects) 
     with pytest.raises(PermissionDeniedError):
         Metastore(objects, read_only=True).vacuum()
     Metastore(objects, read_only=True).vacuum(dry_run=True)
+
+
+def test_a_transaction_from_before_the_history_that_is_kept_cannot_commit(
+    metastore: Metastore, another: Callable[[], Metastore]
+) -> None:
+    with_table(metastore)
+    late = another().transaction()
+    late.update_table("ns", "t", description="written too late")
+    child = another().transaction()
+    child.create_table("ns", "new")
+    for work in ("delete_table", "delete_namespace"):
+        with metastore.transaction() as txn:
+            getattr(txn, work)(*(("ns", "t") if work == "delete_table" else ("ns",)))
+    metastore.vacuum(retention_ms=0)
+
+    # What was dropped is forgotten, the drop included: nothing is left to tell of the conflict.
+    for spoiled in (late, child):
+        with pytest.raises(ConcurrentModificationError, match="forgotten"):
+            spoiled.commit()
+    assert another().view().namespaces() == []
+
+
+def test_a_transaction_of_the_history_that_is_kept_commits_after_a_vacuum(
+    metastore: Metastore, another: Callable[[], Metastore]
+) -> None:
+    with_table(metastore)
+    slow = another().transaction()
+    slow.update_table("ns", "t", description="in time")
+    metastore.vacuum(retention_ms=0)
+    slow.commit()
+    assert another().view().table("ns", "t").description == "in time"
+
+
+def test_contents_of_what_is_forgotten_are_let_go_of(metastore: Metastore) -> None:
+    with_table(metastore)
+    for number in range(20):
+        with metastore.transaction() as txn:
+            txn.create_table("ns", f"t{number}")
+        assert len(metastore.view().tables("ns")) == 2
+        with metastore.transaction() as txn:
+            txn.delete_table("ns", f"t{number}")
+    before = metastore.log.contents_held
+    metastore.vacuum(retention_ms=0)
+    assert metastore.log.contents_held <= before - 20
+    assert [table.name for table in metastore.view().tables("ns")] == ["t"]

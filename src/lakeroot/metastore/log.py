@@ -81,6 +81,11 @@ class CommitLog:
             return self.index
 
     @property
+    def contents_held(self) -> int:
+        """How many contents of objects are in memory."""
+        return len(self._records)
+
+    @property
     def has_strangers(self) -> bool:
         """Whether another implementation writes to the catalog too, or did."""
         return self._foreign.has_strangers
@@ -180,6 +185,7 @@ class CommitLog:
         if index is not None:
             self.index = index
             self._checkpoint = self._published = index.head
+            self._let_go()
         else:
             self._begin()
         if self._unborn is None:
@@ -235,6 +241,14 @@ class CommitLog:
         self._has_damage = self._has_damage or entry.kind is EntryKind.VOID
         self.index.apply(sequence, entry)
         self._newest = entry
+        if entry.kind is EntryKind.EXPIRE:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        # Nobody may ever ask again for the contents of what is forgotten.
+        if len(self._records):
+            chains = self.index.objects.items()
+            self._records.keep_only({self.path_of(place, chain[-1]) for place, chain in chains})
 
     def _sync_without_log(self) -> None:
         following = self.index.head if self._unborn is not None else self._real_head + 1

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections import OrderedDict
+from collections.abc import Container
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -14,6 +15,10 @@ class Recall(Generic[K, V]):
     def __init__(self, size: int) -> None:
         self._size = size
         self._values: OrderedDict[K, V] = OrderedDict()
+
+    def __len__(self) -> int:
+        """Say how many values are kept."""
+        return len(self._values)
 
     def get(self, key: K) -> V | None:
         """Remember a value."""
@@ -31,3 +36,8 @@ class Recall(Generic[K, V]):
                 self._values.popitem(last=False)
             except KeyError:
                 return
+
+    def keep_only(self, keys: Container[K]) -> None:
+        """Let go of the values of all other keys."""
+        for key in [known for known in list(self._values) if known not in keys]:
+            self._values.pop(key, None)

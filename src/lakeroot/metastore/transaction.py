@@ -143,6 +143,13 @@ class Transaction(TableChanges):
             )
         if index.head == self.snapshot.sequence:
             return False
+        if self.snapshot.sequence < index.horizon:
+            # What was dropped since is gone without a trace, so nobody can tell of a conflict.
+            raise ConcurrentModificationError(
+                "The state that the transaction began with is forgotten",
+                "a clean-up let go of it, because it is older than the history that is kept",
+                "Begin it again, or keep more history than transactions last",
+            )
         written = {*self.changes.objects, *self.changes.names}
         spoiled = conflicts(index, self.snapshot.sequence, written, self.changes.footprint)
         movable = set() if self._serializable else self._movable()
