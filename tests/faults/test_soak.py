@@ -28,6 +28,8 @@ SLICES = 8
 WRITERS = 2
 KEPT = 16
 """How many tables each writer leaves alone at most."""
+PAUSE = 0.02
+"""How long a writer rests before each change: an hour as fast as it can is millions of files."""
 HISTORY = timedelta(seconds=SECONDS / 60)
 """How much of its past a catalog keeps that has to be collected."""
 LONG_SECONDS = 600
@@ -37,7 +39,7 @@ ROOM_MB = 64
 
 STORES = {True: ("lance_dir", "LanceDirStore"), False: ("deltacat", "DeltaCatStore")}
 WRITER = """
-import sys
+import sys, time
 from lakeroot.catalog import Catalog
 from lakeroot.objects import parse_root
 from lakeroot.storage.{module} import {store}
@@ -45,6 +47,7 @@ catalog = Catalog({store}(parse_root(sys.argv[1])))
 from lakeroot.model.errors import TableNotFoundError
 
 def drop(name, may_be_gone=False):
+    time.sleep({pause})
     print("dropping", name, flush=True)
     try:
         catalog.drop_table(("soak", name))
@@ -59,6 +62,7 @@ for left in sys.argv[3:]:
 while True:
     number += 1
     table = name + "-" + str(number)
+    time.sleep({pause})
     print("declaring", table, flush=True)
     catalog.declare_table(("soak", table))
     print("declared", table, flush=True)
@@ -83,7 +87,7 @@ class Writer:
 
     def __init__(self, root: Path, kind: type, name: str, left: Iterable[str] = ()) -> None:
         module, store = STORES[kind is DirectoryNamespace]
-        code = WRITER.format(module=module, store=store, kept=KEPT)
+        code = WRITER.format(module=module, store=store, kept=KEPT, pause=PAUSE)
         command = [sys.executable, "-c", code, str(root), name, *sorted(left)]
         self.name = name
         self.left = set(left)
