@@ -4,6 +4,7 @@ A strategy is made of each request model of the specification, by its fields and
 new field is tried as soon as there is one. `LAKEROOT_TESTS=thorough` tries many more.
 """
 
+import contextlib
 import os
 import types
 import typing
@@ -18,12 +19,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lance_namespace import LanceNamespaceError
 
+from lakeroot.namespace.base import LakerootNamespace
 from lakeroot.namespace.directory import DirectoryNamespace
 from lakeroot.server.lance.routes import ROUTES, Body
 from tests.asking import ROWS, Lake, arrow_stream
+from tests.conformance.stores import STORES, Place
 
 THOROUGH = os.environ.get("LAKEROOT_TESTS") == "thorough"
 EXAMPLES = 300 if THOROUGH else 4
+DIRECTORIES: Final = ["dir-compat", "dir-managed"]
+OTHERS: Final = ["dir-v1", "metastore", "metastore-deltacat-2", "iceberg"]
 OPERATIONS: Final = {route.operation: route for route in ROUTES}
 # Words that mean something somewhere, beside any text at all.
 WORDS: Final = st.sampled_from(
@@ -77,22 +82,31 @@ def fields(model: type[pydantic.BaseModel], depth: int = 0) -> st.SearchStrategy
     return st.fixed_dictionaries(required, optional=optional)
 
 
-@pytest.fixture(params=["plain", "managed"])
-def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DirectoryNamespace]:
+@pytest.fixture
+def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LakerootNamespace]:
     """A catalog with a few things in it; the requests may change and drop them."""
-    managed = {"table_version_management": "true"} if request.param == "managed" else {}
-    found = DirectoryNamespace(root=str(tmp_path / "lake"), **managed)
+    if request.param == "dir-managed":
+        root = str(tmp_path / "lake")
+        found: Any = DirectoryNamespace(root=root, table_version_management="true")
+    else:
+        own = Place(
+            tmp_path,
+            s3=lambda: request.getfixturevalue("s3"),
+            iceberg=lambda: request.getfixturevalue("own_catalog"),
+        )
+        found = STORES[request.param](own)
     furnish(found)
     yield found
     found.close()
 
 
-def furnish(namespace: DirectoryNamespace) -> None:
+def furnish(namespace: LakerootNamespace) -> None:
     """Make what most requests name, where it is not there any more."""
     lake = Lake(namespace)
-    lake.create_namespace("a", mode="ExistOk")
-    for names in (["t"], ["a", "t"]):
-        lake.create_table(*names, rows=ROWS, mode="ExistOk")
+    lake.create_table("t", rows=ROWS, mode="ExistOk")
+    with contextlib.suppress(spec.UnsupportedOperationError):  # without a manifest
+        lake.create_namespace("a", mode="ExistOk")
+        lake.create_table("a", "t", rows=ROWS, mode="ExistOk")
 
 
 def answered(call: Callable[[], Any]) -> None:
@@ -104,16 +118,8 @@ def answered(call: Callable[[], Any]) -> None:
             raise
 
 
-@pytest.mark.parametrize("operation", sorted(OPERATIONS))
-@settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-@given(data=st.data())
-def test_any_request_is_answered_or_refused(
-    catalog: DirectoryNamespace, operation: str, data: st.DataObject
-) -> None:
+def ask(catalog: LakerootNamespace, operation: str, data: st.DataObject) -> None:
+    """Make a request of an operation, and make what it took away again."""
     route = OPERATIONS[operation]
     request = data.draw(fields(route.request))
     call = getattr(catalog, operation)
@@ -123,3 +129,32 @@ def test_any_request_is_answered_or_refused(
     else:
         answered(lambda: call(request))
     answered(lambda: furnish(catalog))
+
+
+SLOWLY: Final = [
+    HealthCheck.function_scoped_fixture,
+    HealthCheck.too_slow,
+    HealthCheck.data_too_large,
+    HealthCheck.large_base_example,
+]
+
+
+@pytest.mark.parametrize("operation", sorted(OPERATIONS))
+@pytest.mark.parametrize("catalog", [*DIRECTORIES, *(OTHERS if THOROUGH else [])], indirect=True)
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=SLOWLY)
+@given(data=st.data())
+def test_any_request_is_answered_or_refused(
+    catalog: LakerootNamespace, operation: str, data: st.DataObject
+) -> None:
+    ask(catalog, operation, data)
+
+
+@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("catalog", OTHERS, indirect=True)
+@settings(max_examples=2, deadline=None, suppress_health_check=SLOWLY)
+@given(data=st.data())
+def test_any_request_is_answered_or_refused_by_the_other_catalogs(
+    catalog: LakerootNamespace, part: int, data: st.DataObject
+) -> None:
+    for operation in sorted(OPERATIONS)[part::4]:
+        ask(catalog, operation, data)
