@@ -71,3 +71,17 @@ def test_a_directory_in_which_nothing_was_committed_goes(place: Path) -> None:
     collected(place)
 
     assert not where.exists()
+
+
+def test_of_a_dropped_table_nothing_is_left_and_of_the_others_everything(place: Path) -> None:
+    lake = opened(place)
+    claims = {path.name for path in (place / "_location").iterdir()}
+    lake.create_table("air.other", ROWS)
+    lake.drop_table("air.other")
+    lake.create_namespace("last")  # The newest commit is never forgotten.
+    lake.gc(timedelta(0))
+
+    files = [path for path in (place / "_location").rglob("*") if path.is_file()]
+    assert {path.relative_to(place / "_location").parts[0] for path in files} == claims
+    assert opened(place)["air.t"].count() == 10
+    assert [one.code for one in opened(place).check()] == []

@@ -159,6 +159,29 @@ def test_a_torn_log_entry_is_nothing_to_everybody(layout: str) -> None:
     assert urls(Metastore(MemoryObjects(objects.held))) == ["data/1.pq"]
 
 
+@pytest.mark.parametrize("how", ["made", "torn"])
+def test_two_who_make_a_catalog_at_once_make_one(layout: str, how: str) -> None:
+    objects = MemoryObjects()
+    late = Metastore(objects, layout=layout)
+    late.view()
+    put, others = objects.put_if_absent, [how]
+
+    def overtaken(path: str, data: bytes) -> bool:
+        while others:
+            if others.pop() == "made":
+                with_table(Metastore(MemoryObjects(objects.held), layout=layout), "theirs")
+            else:
+                objects.put(path, b"LRC1 half of an entry")
+        return put(path, data)
+
+    objects.put_if_absent = overtaken  # type: ignore[method-assign]
+    with_table(late, "ours")
+    for client in (late, Metastore(MemoryObjects(objects.held))):
+        names = [one.name for one in client.view().namespaces()]
+        assert names == (["ours", "theirs"] if how == "made" else ["ours"])
+        assert client.layout.value == layout
+
+
 def test_a_dead_writers_file_hides_nothing_and_blocks_nothing(layout: str) -> None:
     objects = MemoryObjects()
     metastore = with_table(Metastore(objects, layout=layout))
