@@ -17,6 +17,7 @@ from lakeroot.metastore import (
     manifest_of,
 )
 from lakeroot.metastore.manifests import ManifestEntry
+from lakeroot.metastore.naming import RevisionPath, understand
 from lakeroot.metastore.schemas import schema_of
 from lakeroot.model.errors import (
     AlreadyExistsError,
@@ -331,3 +332,22 @@ def test_the_layout_is_recognised_and_cannot_be_another(
 def test_opening_an_empty_root_writes_nothing(objects: MemoryObjects) -> None:
     assert Metastore(objects).view().namespaces() == []
     assert objects.held == {}
+
+
+def test_the_file_of_a_name_says_what_was_done_to_it(
+    metastore: Metastore, objects: MemoryObjects
+) -> None:
+    with_table(metastore)
+    with metastore.transaction() as txn:
+        txn.delete_table("ns", "t")
+        txn.create_table("ns", "t")
+    with metastore.transaction() as last:
+        last.delete_table("ns", "t")
+
+    names = [path for path in map(understand, objects.held) if isinstance(path, RevisionPath)]
+    of_the_table = sorted(
+        (path.number, path.operation.value)
+        for path in names
+        if path.is_name and path.directory.count("/") == 1
+    )
+    assert of_the_table == [(1, "create"), (2, "replace"), (3, "delete")]

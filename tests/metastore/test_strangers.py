@@ -226,5 +226,6 @@ def test_a_log_without_its_first_entry_is_made_of_the_files_and_goes_on(
     again = Metastore(MemoryObjects(objects.held))
     assert again.layout is Layout(layout)
     assert urls(again) == ["data/1.pq"]
+    assert len(list(again.transactions())) == len(list(metastore.transactions())) == 2
     append(again, "data/2.pq")
     assert urls(Metastore(MemoryObjects(objects.held))) == ["data/1.pq", "data/2.pq"]
