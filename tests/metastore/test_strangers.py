@@ -229,3 +229,17 @@ def test_a_log_without_its_first_entry_is_made_of_the_files_and_goes_on(
     assert len(list(again.transactions())) == len(list(metastore.transactions())) == 2
     append(again, "data/2.pq")
     assert urls(Metastore(MemoryObjects(objects.held))) == ["data/1.pq", "data/2.pq"]
+
+
+def test_a_number_that_is_missing_in_the_log_is_noticed_and_its_commit_found(
+    metastore: Metastore, objects: MemoryObjects
+) -> None:
+    with_table(metastore)
+    for name in ("data/1.pq", "data/2.pq"):
+        append(metastore, name)
+    head = metastore.log.sync().head
+    assert not recovery.has_gap(objects, head)
+    del objects.held[commit_path(head - 1)]
+
+    assert recovery.has_gap(objects, head - 2)
+    assert set(urls(Metastore(MemoryObjects(objects.held)))) == {"data/1.pq", "data/2.pq"}
