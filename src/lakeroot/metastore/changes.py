@@ -113,7 +113,9 @@ class NamespaceChanges(Staging):
 
     def _drop_names(self, parent: str, target: str) -> None:
         prefix = f"{parent}/" if parent else ""
-        known = [path for path in self.log.index.names if path.rpartition("/")[0] == parent]
+        # A copy: other threads of this client may take in commits meanwhile.
+        everywhere = list(self.log.index.names)
+        known = [path for path in everywhere if path.rpartition("/")[0] == parent]
         staged = [path for path in self.changes.names if path.rpartition("/")[0] == parent]
         for path in {*known, *staged}:
             if path.startswith(prefix) and self.target_of(path) == target:

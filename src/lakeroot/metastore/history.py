@@ -30,7 +30,9 @@ def transactions(
 
 def _succeeded(log: CommitLog) -> Iterator[TransactionRecord]:
     for sequence in sorted(log.index.marks, reverse=True):
-        mark = log.index.marks[sequence]
+        mark = log.index.marks.get(sequence)
+        if mark is None:
+            continue  # forgotten since
         entry = log.entry(sequence) if sequence > 0 else None
         if entry is not None and entry.kind is EntryKind.COMMIT:
             yield _from_entry(entry, sequence)

@@ -122,8 +122,8 @@ class _Vacuum:
     def _horizon(self) -> int:
         """Find the newest commit that is older than the retention: the first state that is kept."""
         limit = (self._now_ms - self._retention_ms + 1) * 1_000_000
-        marks = self._log.index.marks
-        old = [sequence for sequence, mark in marks.items() if mark.end_time <= limit]
+        marks = list(self._log.index.marks.items())
+        old = [sequence for sequence, mark in marks if mark.end_time <= limit]
         return max(old, default=self._log.index.horizon)
 
     def _unreachable(self, horizon: int) -> Iterator[str]:
@@ -131,7 +131,7 @@ class _Vacuum:
         index = self._log.index
         dead = {
             place
-            for place, chain in index.objects.items()
+            for place, chain in list(index.objects.items())
             if chain[-1].operation == Operation.DELETE and chain[-1].sequence <= horizon
         }
         for place in {*index.objects, *index.names}:
