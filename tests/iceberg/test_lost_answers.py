@@ -1,17 +1,20 @@
 """Requests and answers that are lost on the way: what can be known is found out."""
 
 import threading
+from typing import Any
 
 import lance
 import pyarrow as pa
 import pytest
 
 from lakeroot.catalog import Catalog
+from lakeroot.catalog.modes import DropBehavior
 from lakeroot.model.commits import CreateTableVersions, DeleteTableVersions
 from lakeroot.model.errors import (
     ConcurrentModificationError,
     LakerootError,
     NamespaceAlreadyExistsError,
+    NamespaceNotFoundError,
     ServiceUnavailableError,
     TableAlreadyExistsError,
 )
@@ -176,6 +179,61 @@ def test_after_a_crash_at_any_step_a_table_is_whole_or_absent_and_can_be_made(
         monkeypatch.undo()
         assert sound.store.entries.get(name).definition.version == 1
         sound.deregister_table(name)
+
+
+CHANGES = {
+    "alter namespace": lambda c, ns: c.alter_namespace(ns, {"x": "2"}),
+    "drop namespace": lambda c, ns: c.drop_namespace(ns, behavior=DropBehavior.CASCADE),
+    "declare": lambda c, ns: c.declare_table((*ns, "new"), {"k": "v"}),
+    "alter table": lambda c, ns: c.alter_table((*ns, "t"), {"b": "2"}),
+    "rename": lambda c, ns: c.rename_table((*ns, "t"), (*ns, "v")),
+    "deregister": lambda c, ns: c.deregister_table((*ns, "t")),
+    "drop": lambda c, ns: c.drop_table((*ns, "t")),
+    "commit a version": lambda c, ns: c.commit(_version(c.table((*ns, "t")), 1)),
+}
+
+
+def _seen(catalog: Catalog, namespace: Any) -> Any:
+    try:
+        properties = catalog.describe_namespace(namespace).properties
+    except NamespaceNotFoundError:
+        return None
+    tables = [catalog.table((*namespace, name)) for name in catalog.list_tables(namespace).items]
+    told = {t.identifier[-1]: (t.properties, list(catalog.store.versions(t, None))) for t in tables}
+    return properties, told
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_whoever_dies_after_any_step_of_a_change_leaves_it_done_or_not(
+    faulty, sound, line, change, monkeypatch
+):
+    monkeypatch.setattr(creating, "ABANDONED_MS", 0)
+    do = CHANGES[change]
+    steps = 0
+    while True:
+        namespace = (fresh_name(),)
+        sound.create_namespace(namespace, {"x": "1"})
+        sound.declare_table((*namespace, "t"), {"a": "1"})
+        before = _seen(sound, namespace)
+        line.die_after(steps)
+        try:
+            do(faulty, namespace)
+            is_told = True
+        except LakerootError:
+            is_told = False
+        line.left = None
+        left = _seen(sound, namespace)
+        if left == before:
+            assert not is_told
+            do(sound, namespace)
+        elif left is not None and left[1] == {} and change == "drop namespace":
+            do(sound, namespace)  # Tables are dropped one by one, and then the namespace.
+        after = _seen(sound, namespace)
+        assert after != before
+        assert after == left or left == before or change == "drop namespace"
+        if is_told:
+            return
+        steps += 1
 
 
 def test_a_table_whose_place_is_refused_leaves_no_reservation(faulty, sound, line, namespace):
