@@ -37,6 +37,10 @@ def furnish(kind: str, root: Path) -> None:
         return
     fill(lake)
     lake["air.t"].tag("first", 1)
+    lake.namespace.create_table_branch({"id": ["air", "t"], "name": "side"})
+    lake.namespace.create_table_scalar_index(
+        {"id": ["air", "t"], "column": "n", "index_type": "BTREE"}
+    )
     lake.namespace.alter_transaction(
         {
             "id": ["air", "t", lake["air.t"].dataset().read_transaction(1).uuid],
@@ -67,6 +71,8 @@ def everything(lake: Lake, kind: str) -> list[Callable[[], object]]:
         lambda: namespace.describe_namespace({"id": ["air"]}),
         lambda: namespace.list_table_tags({"id": ["air", "t"]}),
         lambda: namespace.describe_transaction({"id": ["air", "t", "1"]}),
+        lambda: namespace.list_table_branches({"id": ["air", "t"]}),
+        lambda: namespace.list_table_indices({"id": ["air", "t"]}),
         lake.history,
     ]
     if kind in ("directory", "managed"):

@@ -85,3 +85,30 @@ def test_revisions_are_in_order_and_none_is_there_twice() -> None:
         index.add("n/x", revision)
 
     assert index.objects["n/x"] == [first, again]
+
+
+def test_of_what_is_forgotten_nothing_stays_in_memory() -> None:
+    index = Index()
+    kept = Write("n/kept", 1, Operation.CREATE, content=b"x")
+    index.apply(0, Entry(EntryKind.COMMIT, "t", 1, writes=(kept,)))
+    before = sizes(index)
+    for number in range(1, 40, 2):
+        made = [Write(f"n/{number}{deep}", 1, Operation.CREATE, content=b"x") for deep in DEEP]
+        made.append(Write(f"n/{number}name", 1, Operation.CREATE, f"{number}"))
+        gone = [write._replace(number=2, operation=Operation.DELETE) for write in made]
+        index.apply(number, Entry(EntryKind.COMMIT, f"a{number}", number, writes=tuple(made)))
+        index.apply(number + 1, Entry(EntryKind.COMMIT, f"b{number}", number, writes=tuple(gone)))
+    assert sizes(index) != before
+    facts = {"horizon": index.head, "orphans": [], "seen": index.head}
+    index.apply(index.head + 1, Entry(EntryKind.EXPIRE, facts=facts))
+
+    assert sizes(index) == before
+    assert listed(index, Snapshot(index.head)) == {"kept": 1}
+
+
+DEEP = ("", "/1", "/1/stream", "/1/stream/partition")
+
+
+def sizes(index: Index) -> dict[str, int]:
+    """How much the index holds, whatever it is."""
+    return {name: len(held) for name, held in vars(index).items() if isinstance(held, dict | set)}

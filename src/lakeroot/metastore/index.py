@@ -131,7 +131,11 @@ class Index:
     def _leave_out(self, directory: str) -> None:
         parent, _, name = directory.rpartition("/")
         for known in (self.children, self._living):
-            known.get(parent, {}).pop(name, None)
+            below = known.get(parent)
+            if below is not None:
+                below.pop(name, None)
+                if not below:
+                    del known[parent]  # Of what is forgotten nothing stays, not even emptiness.
 
     def visible(self, chain: Chain | None, snapshot: Snapshot) -> Revision | None:
         """Find the newest revision of a chain that a snapshot sees, deletions included."""
