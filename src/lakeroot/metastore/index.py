@@ -43,7 +43,11 @@ Chain = list[Revision]
 
 
 class Index:
-    """Chains of revisions by directory. Only `apply` and `expire` change it."""
+    """Chains of revisions by directory. Only `apply` and `expire` change it.
+
+    Other threads may look meanwhile, so whoever walks over a dictionary of it walks over a copy.
+    `copy()` is one step; a list of items is not, because memory may be tidied up in the middle.
+    """
 
     def __init__(self, layout: Layout = Layout.SPEC) -> None:
         self.layout = layout

@@ -47,7 +47,7 @@ class Litter:
         self._kept = {
             place: kept
             for chains in (log.index.objects, log.index.names)
-            for place, chain in list(chains.items())
+            for place, chain in chains.copy().items()
             if place not in orphans and (kept := chain[first_kept(chain, horizon) :])
         }
         self._horizon = horizon
@@ -65,7 +65,7 @@ class Litter:
                 continue
             if self._may_go(path.txn_id, info, now_ms, patience_ms):
                 yield info.path
-        for place, chain in list(self._index.names.items()):
+        for place, chain in self._index.names.copy().items():
             # Private names lie where a listing of objects does not look.
             for revision in chain if place.startswith("_") else ():
                 if (path_of := self._log.path_of(place, revision)) not in kept:
@@ -84,7 +84,7 @@ class Litter:
     def logs(self, now_ms: int, patience_ms: int) -> Iterator[str]:
         """List logs of transactions of which nothing is left."""
         writers = {revision.txn_id for chain in self._kept.values() for revision in chain}
-        for sequence, mark in list(self._index.marks.items()):
+        for sequence, mark in self._index.marks.copy().items():
             if sequence < self._horizon and mark.txn_id not in writers:
                 yield naming.success_path(self._log.layout, mark.txn_id, mark.end_time)
         for directory in ("txn/failed", "txn/_failed"):

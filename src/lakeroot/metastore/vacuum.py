@@ -122,7 +122,7 @@ class _Vacuum:
     def _horizon(self) -> int:
         """Find the newest commit that is older than the retention: the first state that is kept."""
         limit = (self._now_ms - self._retention_ms + 1) * 1_000_000
-        marks = list(self._log.index.marks.items())
+        marks = self._log.index.marks.copy().items()
         old = [sequence for sequence, mark in marks if mark.end_time <= limit]
         return max(old, default=self._log.index.horizon)
 
@@ -131,7 +131,7 @@ class _Vacuum:
         index = self._log.index
         dead = {
             place
-            for place, chain in list(index.objects.items())
+            for place, chain in index.objects.copy().items()
             if chain[-1].operation == Operation.DELETE and chain[-1].sequence <= horizon
         }
         for place in {*index.objects, *index.names}:

@@ -204,7 +204,7 @@ class DeltaCatStore:
             known = f"it has {min(index.marks)} to {max(index.marks)}" if index.marks else ""
             raise InvalidInputError(f"The catalog has no version {version}", known)
         before = 2**63 if timestamp_ms is None else (timestamp_ms + 1) * 1_000_000
-        if not any(mark.end_time < before for mark in list(index.marks.values())):
+        if not any(mark.end_time < before for mark in index.marks.copy().values()):
             raise InvalidInputError(
                 f"Nothing is known of the catalog at {timestamp_ms}",
                 "it is before its first commit",

@@ -21,12 +21,12 @@ _STREAM_PARTS = 4
 
 def examine_revisions(survey: Survey) -> Iterator[Finding]:
     """Look at the file of every revision of every object and name that is kept."""
-    for place, chain in sorted(survey.index.objects.items()):
+    for place, chain in sorted(survey.index.objects.copy().items()):
         for revision in chain:
             if revision.txn_id not in survey.unpublished:
                 yield from _revision(survey, place, revision)
         yield from _gaps(survey, place, chain)
-    for place, chain in sorted(survey.index.names.items()):
+    for place, chain in sorted(survey.index.names.copy().items()):
         for revision in chain:
             path = survey.log.path_of(place, revision)
             if revision.txn_id in survey.unpublished or survey.objects.exists(path):
@@ -69,7 +69,7 @@ def _gaps(survey: Survey, place: str, chain: list[Revision]) -> Iterator[Finding
 
 def examine_data(survey: Survey) -> Iterator[Finding]:
     """Look for the data files of every delta that is kept, and at the order of deltas."""
-    for place, chain in sorted(survey.index.objects.items()):
+    for place, chain in sorted(survey.index.objects.copy().items()):
         if place.count("/") != _DELTA_DEPTH or _is_lance(survey, place):
             continue
         for revision in chain:
