@@ -110,12 +110,14 @@ class Index:
 
     def add(self, directory: str, revision: Revision) -> None:
         """Put a revision into its chain; a file that is there already is not put twice."""
-        if revision.target is not None:
-            _put(self.names.setdefault(directory, []), revision)
-            return
-        chain = self.objects.setdefault(directory, [])
-        _put(chain, revision)
-        self._enter(directory, chain)
+        chains = self.objects if revision.target is None else self.names
+        chain = chains.get(directory)
+        if chain is None:
+            chains[directory] = chain = [revision]  # Nobody ever sees a chain without revisions.
+        else:
+            _put(chain, revision)
+        if revision.target is None:
+            self._enter(directory, chain)
 
     def fill(self, objects: dict[str, Chain], head: int) -> None:
         """Begin with the objects of a checkpoint."""
