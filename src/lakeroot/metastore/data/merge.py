@@ -15,6 +15,9 @@ import pyarrow.compute as pc
 from lakeroot.metastore.data.plan import StepKind
 from lakeroot.metastore.schemas import Field, Schema, default_scalar
 
+_FEW: Final = 4
+"""Changes are few if the rows are so many times as many."""
+
 _OPPOSITE: Final = {"ascending": "descending", "descending": "ascending"}
 
 
@@ -46,7 +49,7 @@ class _Merge:
         self._bounds = np.cumsum([0, *(step.table.num_rows for step in steps)])
         self._step_of = np.repeat(np.arange(len(steps)), np.diff(self._bounds))
         key_sets = dict.fromkeys(s.keys for s in steps if s.kind is not StepKind.INSERT)
-        self._codes = {keys: key_codes(whole, keys) for keys in key_sets}
+        self._codes = {keys: self._codes_of(keys) for keys in key_sets}
         # Per key: the last step that removed or replaced its rows, and its newest row.
         self._killed = {keys: _by_code(codes) for keys, codes in self._codes.items()}
         self._newest = {keys: _by_code(codes) for keys, codes in self._codes.items()}
@@ -68,6 +71,16 @@ class _Merge:
         everything = np.arange(self._whole.num_rows)
         kept = everything[self._is_alive(everything)]
         return _taken(self._whole, kept, self._sources, self._schema)
+
+    def _codes_of(self, keys: tuple[str, ...]) -> Any:
+        spans = [
+            (int(self._bounds[number]), int(self._bounds[number + 1]))
+            for number, step in enumerate(self._steps)
+            if step.kind is not StepKind.INSERT and step.keys == keys
+        ]
+        if _FEW * sum(end - start for start, end in spans) > self._whole.num_rows:
+            return key_codes(self._whole, keys)
+        return codes_among(self._whole, keys, spans)
 
     def _upsert(self, number: int, step: Rows, rows: Any) -> Any:
         codes = self._codes[step.keys]
@@ -134,13 +147,36 @@ def key_codes(table: Any, keys: Sequence[str]) -> Any:
     return codes
 
 
+def codes_among(table: Any, keys: Sequence[str], spans: Sequence[tuple[int, int]]) -> Any:
+    """Give rows whose key may be one of those in some spans of rows a number by it; others zero.
+
+    For a few changes of many rows this is several times as fast as to give every row its number.
+    """
+    meant, codes = np.arange(table.num_rows), np.zeros(table.num_rows, dtype=np.int64)
+    for name in keys:
+        column = _in_one(table[name])
+        wanted = pc.unique(pa.concat_arrays([column.slice(at, end - at) for at, end in spans]))
+        if len(meant) < table.num_rows:
+            column = column.take(pa.array(meant))
+        found = np.asarray(pc.fill_null(pc.index_in(column, value_set=wanted), -1), np.int64)
+        is_meant = found >= 0
+        meant, codes = meant[is_meant], codes[is_meant] * len(wanted) + found[is_meant]
+        if len(keys) > 1:
+            _, codes = np.unique(codes, return_inverse=True)
+    numbers = np.zeros(table.num_rows, dtype=np.int64)
+    numbers[meant] = codes + 1
+    return numbers
+
+
 def _column_codes(column: Any) -> Any:
-    chunked = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(chunked, pa.ChunkedArray):
-        chunked = pa.concat_arrays(chunked.chunks)
-    encoded = pc.dictionary_encode(chunked, null_encoding="mask")
+    encoded = pc.dictionary_encode(_in_one(column), null_encoding="mask")
     indices = pc.fill_null(encoded.indices, len(encoded.dictionary))
     return np.asarray(indices, dtype=np.int64)
+
+
+def _in_one(column: Any) -> Any:
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
 
 
 def _fitted(table: Any, schema: Schema) -> Any:
