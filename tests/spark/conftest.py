@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import lance
 import lance_namespace
@@ -12,7 +13,9 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 import lakeroot.spark
+from lakeroot.spark import caring
 from lakeroot.spark.catalogs import DIRECTORY
+from lakeroot.spark.distribute import distribute
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -45,6 +48,21 @@ def catalog(root: str) -> lance_namespace.LanceNamespace:
     client = lance_namespace.connect(DIRECTORY, {"root": root})
     client.create_namespace(lance_namespace.CreateNamespaceRequest(id=["shop"]))
     return client
+
+
+@pytest.fixture
+def many_tasks(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Let two tasks share what there is to look after, however little; give their groups."""
+    groups: list[Any] = []
+
+    def spied(spark: SparkSession, items: Any, work: Any, *, what: str) -> list[Any]:
+        groups.extend(items)
+        return distribute(spark, items, work, what=what)
+
+    monkeypatch.setattr(caring, "_FEWEST", 1)
+    monkeypatch.setattr(caring, "_TASKS_PER_CORE", 1)
+    monkeypatch.setattr(caring, "distribute", spied)
+    return groups
 
 
 def put(

@@ -7,12 +7,38 @@ import pytest
 
 import lakeroot.spark
 from lakeroot.model.errors import UnsupportedOperationError
-from lakeroot.spark import checking
+from lakeroot.spark import caring
 from lakeroot.spark.distribute import distribute
 from tests.cli.running import Run
 from tests.fsck.conftest import ROWS, directory, fill, opened
+from tests.fsck.metastores import (
+    LAYOUTS,
+    build,
+    damage_revision,
+    leave_file,
+    lose_data_file,
+    lose_data_of_table,
+    lose_name_file,
+    lose_newest_version,
+    orphan_directory,
+)
+from tests.fsck.metastores import opened as metastore
 
 NO_GRACE = timedelta(0)
+DAMAGE = (
+    damage_revision,
+    leave_file,
+    lose_data_file,
+    lose_data_of_table,
+    lose_name_file,
+    lose_newest_version,
+    orphan_directory,
+)
+
+
+def in_order(findings):
+    """Sort findings fully: those alike may come in any order."""
+    return sorted(findings, key=repr)
 
 
 @pytest.fixture(params=["false", "true"], ids=["plain", "managed"])
@@ -33,20 +59,6 @@ def damaged(request, tmp_path):
     return root
 
 
-@pytest.fixture
-def many_tasks(monkeypatch):
-    """Let each task look at two tables; give the groups that there were."""
-    groups = []
-
-    def spied(spark, items, work, *, what):
-        groups.extend(items)
-        return distribute(spark, items, work, what=what)
-
-    monkeypatch.setattr(checking, "_FEWEST_TABLES", 2)
-    monkeypatch.setattr(checking, "distribute", spied)
-    return groups
-
-
 def test_tasks_find_what_one_process_finds(spark, damaged, many_tasks):
     alone = opened(damaged).check(NO_GRACE)
     assert {one.code for one in alone} >= {
@@ -56,7 +68,7 @@ def test_tasks_find_what_one_process_finds(spark, damaged, many_tasks):
     }
     assert lakeroot.spark.fsck(spark, root=str(damaged), grace=NO_GRACE) == list(alone)
     assert len(many_tasks) > 1
-    assert sum(len(group) for group in many_tasks) == 9
+    assert sum(len(group) for group in many_tasks) == 10
 
 
 def test_a_catalog_in_order_has_no_findings(spark, tmp_path, many_tasks):
@@ -73,7 +85,44 @@ def test_the_command_says_the_same_with_spark(spark, damaged, capsys):
     assert alone[0] == 1
 
 
-def test_a_catalog_that_is_no_directory_is_refused(spark, tmp_path):
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_tasks_find_what_one_process_finds_in_a_metastore(spark, tmp_path, layout, many_tasks):
+    build(tmp_path / "lake", layout)
+    for damage in DAMAGE:
+        damage(tmp_path / "lake")
+    alone = metastore(tmp_path / "lake").check(NO_GRACE)
+    properties = {"root": str(tmp_path / "lake")}
+
+    spread = lakeroot.spark.fsck(
+        spark, impl="lakeroot.DeltaCatNamespace", properties=properties, grace=NO_GRACE
+    )
+
+    assert {one.code for one in alone} >= {
+        "data-file-missing",
+        "directory-orphan",
+        "file-orphan",
+        "name-file-missing",
+        "revision-damaged",
+        "table-file-missing",
+        "version-missing",
+    }
+    assert in_order(spread) == in_order(alone)
+    assert len(many_tasks) >= 8
+
+
+def test_a_table_that_is_dropped_meanwhile_is_not_missed(spark, tmp_path, monkeypatch):
+    lake = opened(tmp_path / "lake")
+    fill(lake)
+
+    def late(spark, items, work, *, what):
+        lake.drop_table("air.t", now=True)
+        return distribute(spark, items, work, what=what)
+
+    monkeypatch.setattr(caring, "distribute", late)
+    assert lakeroot.spark.fsck(spark, root=str(tmp_path / "lake"), grace=NO_GRACE) == []
+
+
+def test_a_catalog_of_another_program_is_refused(spark, tmp_path):
     properties = {"root": str(tmp_path)}
-    with pytest.raises(UnsupportedOperationError, match="Only directory catalogs"):
-        lakeroot.spark.fsck(spark, impl="lakeroot.DeltaCatNamespace", properties=properties)
+    with pytest.raises(UnsupportedOperationError, match="DirectoryNamespace"):
+        lakeroot.spark.fsck(spark, impl="dir", properties=properties)

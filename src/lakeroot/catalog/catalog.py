@@ -50,6 +50,9 @@ class Catalog:
         self.author = author
         self.turns = Turns()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Catalog, (self.store, self.author)
+
     # Namespaces
 
     def create_namespace(

@@ -7,7 +7,8 @@ they are. What Lance removes is told in bytes before, from the manifests.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any, Final
@@ -19,7 +20,9 @@ from lakeroot.catalog.versions import TableVersions
 from lakeroot.model.commits import DeleteTableVersions
 from lakeroot.model.errors import InvalidInputError, LakerootError, TableNotFoundError
 from lakeroot.model.identifiers import Identifier, show
-from lakeroot.model.records import Table
+from lakeroot.model.progress import each
+from lakeroot.model.records import Namespace, Table
+from lakeroot.model.spreading import Spread, here
 from lakeroot.objects import ObjectInfo, Objects
 from lakeroot.storage.lance_dir import index_section
 from lakeroot.storage.lance_dir.checking.tables import MANIFEST
@@ -42,6 +45,15 @@ class Plan(Struct, frozen=True):
     size_bytes: int
 
 
+def by_its_files(catalog: Catalog, table: Table) -> TableHandle:
+    """Open a table by its files, with what opens the root."""
+    return TableHandle(catalog.store.uri(table.location), catalog.store.root.storage_options)
+
+
+def _nothing(catalog: Catalog, table: Table) -> None:
+    """Do nothing more."""
+
+
 def collect_old_versions(
     catalog: Catalog,
     older_than: timedelta,
@@ -49,11 +61,14 @@ def collect_old_versions(
     keep: int = KEPT_AT_LEAST,
     dry_run: bool = False,
     under: Identifier = (),
-    opened: Callable[[Table], TableHandle] | None = None,
-) -> Iterator[Garbage]:
+    opened: Callable[[Catalog, Table], TableHandle] = by_its_files,
+    afterwards: Callable[[Catalog, Table], None] = _nothing,
+    spread: Spread = here,
+) -> tuple[Garbage, ...]:
     """Clean up every table of a catalog, or of a namespace; ``dry_run`` only says what would go.
 
-    ``opened`` opens a table by its files, where the options of the root do not.
+    ``opened`` opens a table by its files, where the options of the root do not, and ``afterwards``
+    is called for every table that was cleaned. Whomever `spread` finds does the work.
     """
     if keep < 1:
         raise InvalidInputError(
@@ -61,26 +76,45 @@ def collect_old_versions(
         )
     window = max(older_than, SHORTEST).total_seconds()
     cutoff_ms = int((time.time() - window) * 1000)
-    view = catalog.store.read()
-    for identifier in view.all_tables(None, None):
-        if identifier[: len(under)] != under:
-            continue
-        table = view.get(identifier)
+    tables = catalog.store.read().all_tables(None, None)
+    inside = [one for one in tables if one[: len(under)] == under]
+    cleaning = _Cleaning(catalog, opened, afterwards, cutoff_ms, keep, dry_run=dry_run)
+    return tuple(one for one in spread(cleaning, inside) if one is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cleaning:
+    """Cleans up tables one by one, here or in another process; it pickles."""
+
+    catalog: Catalog
+    opened: Callable[[Catalog, Table], TableHandle]
+    afterwards: Callable[[Catalog, Table], None]
+    cutoff_ms: int
+    keep: int
+    dry_run: bool
+
+    def __call__(self, tables: Sequence[Identifier]) -> list[Garbage | None]:
+        """Clean up some tables; give what went of each."""
+        view = self.catalog.store.read()
+        return [self._cleaned(view.get(one)) for one in each(tables, "Looking at old versions")]
+
+    def _cleaned(self, table: Namespace | Table | None) -> Garbage | None:
         if not isinstance(table, Table):
-            continue
-        # By its files: what the catalog keeps of its versions is brought in step below.
-        handle = opened(table) if opened is not None else _by_its_files(catalog, table)
+            return None
         try:
-            done = _clean(catalog, table, handle, cutoff_ms, keep, dry_run=dry_run)
+            # By its files: what the catalog keeps of its versions is brought in step below.
+            handle = self.opened(self.catalog, table)
+            done = _clean(
+                self.catalog, table, handle, self.cutoff_ms, self.keep, dry_run=self.dry_run
+            )
         except TableNotFoundError:
-            continue  # only declared, or dropped meanwhile
-        if done is not None:
-            why = f"{len(done.versions)} old versions of {show(identifier)}"
-            yield Garbage(table.location, done.size_bytes, why)
-
-
-def _by_its_files(catalog: Catalog, table: Table) -> TableHandle:
-    return TableHandle(catalog.store.uri(table.location), catalog.store.root.storage_options)
+            return None  # only declared, or dropped meanwhile
+        if done is None:
+            return None
+        if not self.dry_run:
+            self.afterwards(self.catalog, table)
+        why = f"{len(done.versions)} old versions of {show(table.identifier)}"
+        return Garbage(table.location, done.size_bytes, why)
 
 
 def _clean(

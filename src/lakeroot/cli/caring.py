@@ -1,17 +1,20 @@
 """Commands that look after a catalog."""
 
 import re
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 import click
 
-from lakeroot.cli.catalogs import opened
+from lakeroot.cli.catalogs import opened, opened_now
 from lakeroot.cli.config import chosen, options_of
 from lakeroot.cli.failing import EXIT_FAILED
 from lakeroot.cli.naming import DRY_RUN, YES, agreed
 from lakeroot.cli.output import print_done, print_found, print_rows
-from lakeroot.cli.progress import shown
+from lakeroot.cli.progress import shown, shown_for
 from lakeroot.lake.lake import own
 from lakeroot.lake.opening import implementation
 from lakeroot.model.errors import InvalidInputError
@@ -69,11 +72,11 @@ def fsck(ctx: click.Context, repair: bool, dry_run: bool, grace: timedelta, spar
     Leaves with 1 if there are errors that were not repaired. No repair deletes data of a table.
     """
     lake = opened(ctx)
-    if spark:
-        findings = _checked_on_spark(ctx, grace)
-    else:
-        with shown("Reading the catalog"):
-            findings = lake.check(grace)
+    with (
+        _looking_after(ctx, "fsck", spark=spark) as (care, showing),
+        showing("Reading the catalog"),
+    ):
+        findings = care.check(grace)
     outcomes = {}
     if repair or dry_run:
         done = lake.repair(findings, dry_run=dry_run)
@@ -84,13 +87,25 @@ def fsck(ctx: click.Context, repair: bool, dry_run: bool, grace: timedelta, spar
         raise SystemExit(EXIT_FAILED)
 
 
-def _checked_on_spark(ctx: click.Context, grace: timedelta) -> Any:
-    from lakeroot.cli.sparking import spark_session
-    from lakeroot.spark import fsck as check
+_Showing = Callable[[str], AbstractContextManager[None]]
 
+
+@contextmanager
+def _looking_after(ctx: click.Context, name: str, *, spark: bool) -> Iterator[tuple[Any, _Showing]]:
+    """Give what checks a catalog and collects its garbage, and what shows how far that is.
+
+    One process does it, or the tasks of a Spark session.
+    """
+    if not spark:
+        yield opened(ctx), shown
+        return
+    from lakeroot.cli.sparking import OnSpark, spark_session
+
+    # A wrong address is said before Spark takes its time to start.
+    opened_now(ctx, "Leave --as-of out: it is the present that is looked after")
     impl, properties = implementation(*chosen(options_of(ctx)))
-    with spark_session("fsck") as session:
-        return check(session, impl=impl, properties=properties, grace=grace)
+    with spark_session(name, shows=False) as session:
+        yield OnSpark(session, impl, properties), partial(shown_for, session)
 
 
 @click.command()
@@ -103,6 +118,7 @@ def _checked_on_spark(ctx: click.Context, grace: timedelta) -> Any:
 )
 @DRY_RUN
 @YES
+@click.option("--spark", is_flag=True, help="Let Spark clean the tables, many at once.")
 @click.pass_context
 def gc(
     ctx: click.Context,
@@ -111,20 +127,22 @@ def gc(
     keep: int,
     dry_run: bool,
     yes: bool,
+    spark: bool,
 ) -> None:
     """Delete what nothing in the catalog can reach: leftovers, orphans, files of the far past.
 
     With --old-versions also versions of tables that no state of the window shows.
     """
-    lake = opened(ctx)
-    with shown("Reading the catalog"):
-        planned = lake.gc(older_than, dry_run=True, old_versions=old_versions, keep=keep)
-    if not dry_run and planned.garbage:
-        agreed(
-            f"Delete {len(planned.garbage)} things, {planned.size_bytes} bytes, for good?", yes=yes
-        )
-        with shown("Deleting"):
-            planned = lake.gc(older_than, old_versions=old_versions, keep=keep)
+    with _looking_after(ctx, "gc", spark=spark) as (care, showing):
+        with showing("Reading the catalog"):
+            planned = care.gc(older_than, dry_run=True, old_versions=old_versions, keep=keep)
+        if not dry_run and planned.garbage:
+            agreed(
+                f"Delete {len(planned.garbage)} things, {planned.size_bytes} bytes, for good?",
+                yes=yes,
+            )
+            with showing("Deleting"):
+                planned = care.gc(older_than, old_versions=old_versions, keep=keep)
     rows = [(one.path, one.size_bytes, one.why) for one in planned.garbage]
     print_found(ctx, ["path", "bytes", "why"], rows, "There is no garbage.")
 

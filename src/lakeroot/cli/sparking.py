@@ -1,8 +1,9 @@
 """Commands that run on Spark."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from lakeroot.lake.opening import implementation
 
 
 @contextmanager
-def spark_session(name: str) -> Iterator[Any]:
+def spark_session(name: str, *, shows: bool = True) -> Iterator[Any]:
     """Open a quiet local session, and stop it; one that runs already is used, and left."""
     from pyspark.sql import SparkSession
 
@@ -30,10 +31,32 @@ def spark_session(name: str) -> Iterator[Any]:
     click.echo("Starting Spark …", err=True)
     session = pipeline.session(f"lakeroot {name}", config={"spark.log.level": "ERROR"})
     try:
-        with shown_for(session, f"Spark: {name}"):
+        with shown_for(session, f"Spark: {name}") if shows else nullcontext():
             yield session
     finally:
         session.stop()
+
+
+@dataclass(frozen=True)
+class OnSpark:
+    """A catalog that is looked after by the tasks of a session."""
+
+    session: Any
+    impl: str
+    properties: Mapping[str, str]
+
+    def check(self, grace: timedelta) -> Any:
+        """Find everything that is wrong."""
+        from lakeroot.spark import fsck
+
+        return fsck(self.session, impl=self.impl, properties=self.properties, grace=grace)
+
+    def gc(self, older_than: timedelta, **options: Any) -> Any:
+        """Delete what nothing can reach, or say what it is."""
+        from lakeroot.spark import gc
+
+        where: dict[str, Any] = {"impl": self.impl, "properties": self.properties}
+        return gc(self.session, **where, older_than=older_than, **options)
 
 
 def catalog_options(ctx: click.Context) -> dict[str, Any]:

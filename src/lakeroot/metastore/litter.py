@@ -1,28 +1,50 @@
 """Litter: the files of a catalog that no state that is kept can reach."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from lakeroot.metastore import naming
-from lakeroot.metastore.index import Index, Revision, first_kept
+from lakeroot.metastore.contents import DataFiles, data_files
+from lakeroot.metastore.index import Index, first_kept
 from lakeroot.metastore.log import CommitLog
 from lakeroot.metastore.naming import RevisionPath
-from lakeroot.metastore.records import Delta
 from lakeroot.metastore.states import Operation
-from lakeroot.objects import ObjectInfo
+from lakeroot.model.spreading import Spread, here
+from lakeroot.objects import ObjectInfo, Objects
 
 _DELTA_DEPTH: Final = 5
 _OBJECT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-def list_files(log: CommitLog) -> list[ObjectInfo]:
+def list_files(log: CommitLog, spread: Spread = here) -> list[ObjectInfo]:
     """List the files of objects, names and data; tables of other formats are not looked into."""
-    found = list(log.objects.list(naming.DATA))
-    for name in log.objects.list_directory("").directories:
-        if _OBJECT.fullmatch(name) or name in log.index.objects:
-            found.extend(log.objects.list(name))
+    found: list[ObjectInfo] = []
+    places = [
+        name
+        for name in log.objects.list_directory("").directories
+        if _OBJECT.fullmatch(name) or name in log.index.objects
+    ]
+    places.append(naming.DATA)
+    if spread is not here:
+        # Parts that others can list: tables and names of a namespace, partitions with data.
+        levels = {place: log.objects.list_directory(place) for place in places}
+        places = [f"{at}/{name}" for at, level in levels.items() for name in level.directories]
+        found += [info for level in levels.values() for info in level.objects]
+    found += [info for listed in spread(_Listing(log.objects), places) for info in listed]
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """Lists directories, here or in another process; it pickles."""
+
+    objects: Objects = field(repr=False)
+
+    def __call__(self, places: Sequence[str]) -> list[list[ObjectInfo]]:
+        """List everything below some directories."""
+        return [list(self.objects.list(place)) for place in places]
 
 
 class Litter:
@@ -39,8 +61,10 @@ class Litter:
         horizon: int,
         orphans: set[str],
         alive: set[str],
+        spread: Spread = here,
     ) -> None:
         self._log = log
+        self._spread = spread
         self._files = files
         self._index: Index = log.index
         self._alive = alive
@@ -98,17 +122,18 @@ class Litter:
         return writer not in self._alive
 
     def _referenced(self) -> Iterator[str]:
-        for place, chain in self._kept.items():
-            if place.count("/") != _DELTA_DEPTH:
-                continue
-            for revision in chain:
-                if revision.target is None and revision.operation != Operation.DELETE:
-                    yield from self._urls(place, revision)
-
-    def _urls(self, place: str, revision: Revision) -> Iterator[str]:
-        record = self._log.record(place, revision)
-        if isinstance(record, Delta) and record.manifest is not None:
-            for entry in record.manifest.entries:
+        deltas = [
+            self._log.written(place, revision)
+            for place, chain in self._kept.items()
+            if place.count("/") == _DELTA_DEPTH
+            for revision in chain
+            if revision.target is None and revision.operation != Operation.DELETE
+        ]
+        reading = DataFiles(self._log.contents)
+        for delta, named in zip(deltas, self._spread(reading, deltas), strict=True):
+            # What a delta names that cannot be read is not known: then it is said why.
+            files = data_files(self._log.contents.record(delta)) if named is None else named
+            for file in files:
                 # Older catalogs have whole addresses, perhaps of a place they were moved from.
-                _, inside, rest = entry.url.rpartition("/data/")
-                yield f"data/{rest}" if inside else entry.url
+                _, inside, rest = file.url.rpartition("/data/")
+                yield f"data/{rest}" if inside else file.url

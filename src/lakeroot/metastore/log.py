@@ -9,26 +9,13 @@ import threading
 from collections.abc import Iterable
 from typing import Final
 
-from lakeroot.metastore import (
-    checkpoints,
-    codecs,
-    foreign,
-    imports,
-    naming,
-    records,
-    recovery,
-)
+from lakeroot.metastore import checkpoints, foreign, imports, naming, records, recovery
+from lakeroot.metastore.contents import Contents, Written
 from lakeroot.metastore.entries import VOID, Entry, EntryKind, read_entry, write_entry
 from lakeroot.metastore.index import Index, Revision
 from lakeroot.metastore.naming import Layout
-from lakeroot.metastore.recall import Recall
 from lakeroot.metastore.txnlogs import write_log
-from lakeroot.model.errors import (
-    InternalError,
-    InvalidInputError,
-    LakerootError,
-    ServiceUnavailableError,
-)
+from lakeroot.model.errors import InvalidInputError, ServiceUnavailableError
 from lakeroot.objects import Objects
 
 CHECKPOINT_EVERY: Final = 256
@@ -50,7 +37,7 @@ class CommitLog:
         self.read_only = read_only
         self.catalog_root = catalog_root
         self._wanted = layout
-        self._records: Recall[str, records.Record] = Recall(50_000)
+        self.contents = Contents(objects, read_only=read_only)
         self._lock = threading.RLock()
         self.index = Index()
         self._unborn: Entry | None = None
@@ -151,13 +138,11 @@ class CommitLog:
 
     def record(self, directory: str, revision: Revision) -> records.Record:
         """Read a revision of an object. Contents never change, so they are read once."""
-        path = self.path_of(directory, revision)
-        known = self._records.get(path)
-        if known is None:
-            known = self._read(directory, revision, path)
-            known = codecs.placed(known, directory)
-            self._records.put(path, known)
-        return known
+        return self.contents.record(self.written(directory, revision))
+
+    def written(self, directory: str, revision: Revision) -> Written:
+        """Say of a revision of an object where it is written."""
+        return Written(directory, revision, self.path_of(directory, revision))
 
     def path_of(self, directory: str, revision: Revision) -> str:
         """Give the path of the file of a revision."""
@@ -172,8 +157,7 @@ class CommitLog:
 
     def entry(self, sequence: int) -> Entry | None:
         """Read an entry again."""
-        data = self.objects.get(naming.commit_path(sequence))
-        return None if data is None else read_entry(data)
+        return self.contents.entry(sequence)
 
     def _load(self, *, from_files: bool = False) -> None:
         index = None if from_files else checkpoints.read_checkpoint(self.objects)
@@ -305,29 +289,3 @@ class CommitLog:
             if found is not None:
                 return found == data
         return False
-
-    def _read(self, directory: str, revision: Revision, path: str) -> records.Record:
-        content = revision.body or self.objects.get(path)
-        try:
-            if content is not None:
-                return codecs.decode(content, path)
-        except LakerootError:
-            if self._again(directory, revision) is None:
-                raise
-        content = self._again(directory, revision)
-        if content is None:
-            raise InternalError(
-                f"The file {path} is missing",
-                "something other than the catalog removed it",
-                "Restore the file from a copy, or delete the object it belongs to",
-            )
-        if not self.read_only:
-            self.objects.put(path, content)
-        return codecs.decode(content, path)
-
-    def _again(self, directory: str, revision: Revision) -> bytes | None:
-        entry = self.entry(revision.sequence) if revision.sequence > 0 else None
-        for write in entry.writes if entry is not None else ():
-            if write.directory == directory and write.number == revision.number:
-                return write.content
-        return None

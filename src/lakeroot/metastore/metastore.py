@@ -16,6 +16,7 @@ from lakeroot.model.errors import (
     InvalidInputError,
     TransactionNotFoundError,
 )
+from lakeroot.model.spreading import Spread, here
 from lakeroot.objects import Objects, open_root, parse_root
 
 T = TypeVar("T")
@@ -105,9 +106,11 @@ class Metastore:
         self.log.sync()
         self.log.checkpoint()
 
-    def vacuum(self, *, retention_ms: int = 7 * DAY_MS, dry_run: bool = False) -> Vacuumed:
+    def vacuum(
+        self, *, retention_ms: int = 7 * DAY_MS, dry_run: bool = False, spread: Spread = here
+    ) -> Vacuumed:
         """Finish or undo what dead writers left, and remove what no kept state can reach."""
-        return vacuum(self.log, retention_ms=retention_ms, dry_run=dry_run)
+        return vacuum(self.log, retention_ms=retention_ms, dry_run=dry_run, spread=spread)
 
     def _snapshot(self, as_of: int | str | None) -> Snapshot:
         index = self.log.sync()

@@ -5,8 +5,8 @@ that it can never commit, and revisions expire by an entry that every reader app
 measured by the storage's clock, never by this machine's.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgpack
@@ -18,7 +18,8 @@ from lakeroot.metastore.locators import new_id
 from lakeroot.metastore.log import CommitLog
 from lakeroot.metastore.states import Operation
 from lakeroot.model.errors import InvalidInputError, PermissionDeniedError
-from lakeroot.objects import ObjectInfo
+from lakeroot.model.spreading import Spread, here
+from lakeroot.objects import ObjectInfo, Objects
 
 DAY_MS: Final = 24 * 60 * 60 * 1000
 
@@ -33,10 +34,21 @@ class Vacuumed:
     other: tuple[str, ...]
     bytes: int
     is_dry: bool
+    sizes: Mapping[str, int] = field(default_factory=dict, repr=False)
+    """How large each of these was."""
 
 
-def vacuum(log: CommitLog, *, retention_ms: int = 7 * DAY_MS, dry_run: bool = False) -> Vacuumed:
-    """Clean a catalog; states younger than the retention can still be visited afterwards."""
+def vacuum(
+    log: CommitLog,
+    *,
+    retention_ms: int = 7 * DAY_MS,
+    dry_run: bool = False,
+    spread: Spread = here,
+) -> Vacuumed:
+    """Clean a catalog; states younger than the retention can still be visited afterwards.
+
+    Files are listed, read and deleted by whomever `spread` finds for it; what goes is decided here.
+    """
     if retention_ms < 0:
         raise InvalidInputError("The retention cannot be negative")
     if log.read_only and not dry_run:
@@ -44,7 +56,7 @@ def vacuum(log: CommitLog, *, retention_ms: int = 7 * DAY_MS, dry_run: bool = Fa
     log.sync()
     log.publish_head()
     now_ms = storage_time(log, dry_run=dry_run)
-    return _Vacuum(log, now_ms, retention_ms, dry_run=dry_run).run()
+    return _Vacuum(log, now_ms, retention_ms, dry_run=dry_run, spread=spread).run()
 
 
 def storage_time(log: CommitLog, *, dry_run: bool = False) -> int:
@@ -64,11 +76,26 @@ def fence(log: CommitLog, txn_id: str) -> None:
             log.objects.put(path, msgpack.packb(tree))
 
 
+@dataclass(frozen=True, slots=True)
+class _Deleting:
+    """Deletes files, here or in another process; it pickles."""
+
+    objects: Objects = field(repr=False)
+
+    def __call__(self, paths: Sequence[str]) -> list[None]:
+        """Delete some files; those already gone are fine."""
+        self.objects.delete(paths)
+        return [None] * len(paths)
+
+
 class _Vacuum:
     """One run: first decisions in the log, then files."""
 
-    def __init__(self, log: CommitLog, now_ms: int, retention_ms: int, *, dry_run: bool) -> None:
+    def __init__(
+        self, log: CommitLog, now_ms: int, retention_ms: int, *, dry_run: bool, spread: Spread
+    ) -> None:
         self._log = log
+        self._spread = spread
         self._now_ms = now_ms
         self._retention_ms = retention_ms
         self._dry_run = dry_run
@@ -77,7 +104,7 @@ class _Vacuum:
         """Clean, or say what would be cleaned."""
         # In this order: a writer announces itself before its first file. So whoever wrote a file
         # seen here is still announced, or has committed by the time the log is read, or is gone.
-        files = list_files(self._log)
+        files = list_files(self._log, self._spread)
         running = self._running()
         self._log.look_wide()
         self._log.sync()
@@ -87,19 +114,32 @@ class _Vacuum:
         horizon = self._horizon()
         alive = {info.path.rpartition("/")[2] for info in (*running, *self._paused())}
         orphans = sorted(self._unreachable(horizon))
-        litter = Litter(self._log, files, horizon, set(orphans), alive - set(fenced))
+        alive -= set(fenced)
+        litter = Litter(self._log, files, horizon, set(orphans), alive, self._spread)
         patience = max(self._retention_ms, DAY_MS)
         revisions = list(litter.revisions(self._now_ms, patience))
         data = list(litter.data(self._now_ms, patience))
         other = [info.path for info in dead] + list(litter.logs(self._now_ms, patience))
         other += self._old_checkpoints()
+        paths = [info.path for info in data]
+        going = [*revisions, *paths, *other]
+        sizes = self._sizes(files, going)
         if not self._dry_run:
             self._expire(horizon, orphans)
-            self._log.objects.delete([*revisions, *(info.path for info in data), *other])
+            self._spread(_Deleting(self._log.objects), going)
             self._shorten()
         size = sum(info.size for info in data)
-        paths = tuple(info.path for info in data)
-        return Vacuumed(fenced, tuple(revisions), paths, tuple(other), size, self._dry_run)
+        return Vacuumed(
+            fenced, tuple(revisions), tuple(paths), tuple(other), size, self._dry_run, sizes
+        )
+
+    def _sizes(self, files: list[ObjectInfo], going: list[str]) -> dict[str, int]:
+        """Look how large everything is, before it goes."""
+        known = {info.path: info.size for info in (*files, *self._log.objects.list("txn"))}
+        for path in set(going) - known.keys():
+            found = self._log.objects.head(path)
+            known[path] = found.size if found is not None else 0
+        return {path: known[path] for path in going}
 
     def _running(self) -> list[ObjectInfo]:
         directory = naming.running_directory(self._log.layout)

@@ -40,6 +40,17 @@ def ecosystem_error(error: LakerootError) -> LanceNamespaceError:
     return error_class(type(error))(str(error))
 
 
+class translated:  # noqa: N801 (reads as a word in a with statement)
+    """Say errors of ours in the ecosystem's words, whatever happens inside this block."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: Any, _: Any) -> None:
+        if isinstance(error, LakerootError):
+            raise ecosystem_error(error) from error
+
+
 def read(model: type[Request], request: object) -> Request:
     """Read a request: a model, or a dictionary as some clients send it."""
     if isinstance(request, model):

@@ -1,32 +1,30 @@
 """The metastore catalog as a Lance namespace, built from string properties."""
 
-from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
 from lakeroot.catalog import Catalog
-from lakeroot.catalog.old_versions import KEPT_AT_LEAST, collect_old_versions
-from lakeroot.catalog.repairing import Repair, mend_versions, repair
+from lakeroot.catalog.repairing import mend_versions
 from lakeroot.metastore import Metastore
 from lakeroot.metastore.vacuum import DAY_MS, Vacuumed
-from lakeroot.model.errors import LakerootError
-from lakeroot.namespace.base import LakerootNamespace
-from lakeroot.namespace.border import ecosystem_error
+from lakeroot.model.identifiers import Identifier
+from lakeroot.model.spreading import Spread
+from lakeroot.namespace.border import translated
+from lakeroot.namespace.caring import CaredNamespace
 from lakeroot.namespace.jobs import runner_of
 from lakeroot.namespace.past import PastNamespace
 from lakeroot.namespace.properties import STORAGE, Properties
 from lakeroot.objects import parse_root
 from lakeroot.storage.contract import HistoryEntry
 from lakeroot.storage.deltacat import DeltaCatStore
-from lakeroot.storage.deltacat.cleaning import garbage_of, sizes_in
+from lakeroot.storage.deltacat.cleaning import garbage_of
 from lakeroot.storage.deltacat.repairing import MENDABLE, mend
 from lakeroot.storage.findings import Finding
 from lakeroot.storage.lance_dir.collecting import Collected
 from lakeroot.storage.lance_dir.removing import REMOVABLE, remove
-from lakeroot.storage.spans import GRACE, RETENTION
 
 
-class DeltaCatNamespace(LakerootNamespace):
+class DeltaCatNamespace(CaredNamespace):
     """A catalog in the DeltaCAT storage model as a Lance namespace, with one level of namespaces.
 
     Properties: ``root`` (a path or URL), ``layout`` (``spec`` or ``deltacat-2``, for a new
@@ -37,11 +35,9 @@ class DeltaCatNamespace(LakerootNamespace):
 
     def __init__(self, **properties: Any) -> None:
         self._properties = dict(properties)
-        try:
+        with translated():
             rest, self.job_runner = runner_of(type(self), properties)
             self.store, author, vends = _opened(Properties(rest))
-        except LakerootError as error:
-            raise ecosystem_error(error) from error
         super().__init__(Catalog(self.store, author), vends_storage_options=vends)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -56,19 +52,8 @@ class DeltaCatNamespace(LakerootNamespace):
         """Tell what each commit changed, the newest first."""
         return list(self.catalog.history(limit))
 
-    def check(self, grace: timedelta = GRACE) -> list[Finding]:
-        """Find everything that is wrong with the catalog and its tables; change nothing."""
-        try:
-            return self.store.check(grace)
-        except LakerootError as error:
-            raise ecosystem_error(error) from error
-
-    def repair(self, findings: Iterable[Finding], *, dry_run: bool = False) -> list[Repair]:
-        """Repair the findings that can be repaired without losing anything."""
-        try:
-            return repair(self.catalog, self._mend, findings, dry_run=dry_run)
-        except LakerootError as error:
-            raise ecosystem_error(error) from error
+    def _found(self, grace: timedelta, under: Identifier, spread: Spread) -> list[Finding]:
+        return self.store.check(grace, spread)
 
     def _mend(self, catalog: Catalog, one: Finding) -> bool:
         if one.code in MENDABLE:
@@ -77,44 +62,22 @@ class DeltaCatNamespace(LakerootNamespace):
             return remove(self.store.objects, one, lambda _: False)
         return mend_versions(catalog, one)
 
-    def gc(
-        self,
-        older_than: timedelta = RETENTION,
-        *,
-        dry_run: bool = False,
-        old_versions: bool = False,
-        keep: int = KEPT_AT_LEAST,
+    def _collected(
+        self, older_than: timedelta, under: Identifier, *, dry_run: bool, spread: Spread
     ) -> Collected:
-        """Delete what no state of the last seven days can reach.
-
-        With ``old_versions`` also the versions of Lance tables that no state of these days shows;
-        of each table at least ``keep`` stay, and all that tags and branches name.
-        """
         retention_ms = int(older_than.total_seconds() * 1000)
-        sizes = sizes_in(self.store.objects)
-        garbage = garbage_of(sizes, self.vacuum(retention_ms=retention_ms, dry_run=dry_run))
-        if old_versions:
-            try:
-                garbage += tuple(
-                    collect_old_versions(self.catalog, older_than, keep=keep, dry_run=dry_run)
-                )
-            except LakerootError as error:
-                raise ecosystem_error(error) from error
-        return Collected(garbage, dry_run)
+        done = self.store.vacuum(retention_ms=retention_ms, dry_run=dry_run, spread=spread)
+        return Collected(garbage_of(done), dry_run)
 
     def vacuum(self, *, retention_ms: int = 7 * DAY_MS, dry_run: bool = False) -> Vacuumed:
         """Remove what no state of the retention can reach; seven days unless told otherwise."""
-        try:
+        with translated():
             return self.store.vacuum(retention_ms=retention_ms, dry_run=dry_run)
-        except LakerootError as error:
-            raise ecosystem_error(error) from error
 
     def at(self, version: int | None = None, timestamp_ms: int | None = None) -> PastNamespace:
         """Give the catalog as it was at one of its versions, or at a time; read only."""
-        try:
+        with translated():
             past = self.catalog.at(version, timestamp_ms)
-        except LakerootError as error:
-            raise ecosystem_error(error) from error
         return PastNamespace(past, vends_storage_options=self.vends_storage_options)
 
 

@@ -2,9 +2,9 @@
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from lance_namespace import (
     CreateTableResponse,
@@ -13,16 +13,17 @@ from lance_namespace import (
     DescribeTableRequest,
     DescribeTableResponse,
 )
-from msgspec.structs import replace
 
 from lakeroot.catalog import Catalog
-from lakeroot.catalog.old_versions import KEPT_AT_LEAST, collect_old_versions
-from lakeroot.catalog.repairing import Repair, mend_leftovers, mend_versions, repair
+from lakeroot.catalog.old_versions import KEPT_AT_LEAST
+from lakeroot.catalog.repairing import mend_leftovers, mend_versions
 from lakeroot.model.errors import LakerootError
 from lakeroot.model.identifiers import Identifier, identifier_of
 from lakeroot.model.records import Table
+from lakeroot.model.spreading import Spread, here
 from lakeroot.namespace.base import LakerootNamespace
-from lakeroot.namespace.border import ecosystem_error
+from lakeroot.namespace.border import translated
+from lakeroot.namespace.caring import CaredNamespace
 from lakeroot.namespace.jobs import runner_of
 from lakeroot.storage.findings import Finding
 from lakeroot.storage.iceberg_rest.checking import OWN_KINDS, check
@@ -40,7 +41,7 @@ from lakeroot.tables.versions import VERSIONS
 _OWN: Final = ("author", "vend_input_storage_options")
 
 
-class IcebergNamespace(LakerootNamespace):
+class IcebergNamespace(CaredNamespace):
     """An Iceberg REST catalog as a Lance namespace.
 
     Properties: ``endpoint``, ``warehouse``, ``prefix``, ``root``, ``managed_by`` (``storage`` or
@@ -53,12 +54,10 @@ class IcebergNamespace(LakerootNamespace):
         self._properties = dict(properties)
         self._schema_marks: dict[Identifier, str] = {}
         self._shown: set[str] = set()
-        try:
+        with translated():
             rest, self.job_runner = runner_of(type(self), properties)
             given = {key: str(value) for key, value in rest.items() if key not in _OWN}
             self.store = IcebergRestStore(read_config(given))
-        except LakerootError as error:
-            raise ecosystem_error(error) from error
         vends = str(properties.get("vend_input_storage_options", "true")).lower() == "true"
         author = str(properties.get("author", ""))
         super().__init__(Catalog(self.store, author), vends_storage_options=vends)
@@ -76,39 +75,24 @@ class IcebergNamespace(LakerootNamespace):
 
     def sync_table(self, names: list[str]) -> bool:
         """Bring what the catalog says of a table in step with it; tell whether it was not."""
-        try:
+        with translated():
             return self.store.sync(identifier_of(names))
-        except LakerootError as error:
-            raise ecosystem_error(error) from error
 
     def sync_tables(self, under: list[str] | None = None) -> list[list[str]]:
         """Bring every table of a namespace, or of all, in step; give those that were not."""
-        try:
+        with translated():
             found = self.store.entries.all_names(identifier_of(under))
-        except LakerootError as error:
-            raise ecosystem_error(error) from error
         return [names for names in map(list, found) if self.sync_table(names)]
 
-    def check(self, grace: timedelta = GRACE, under: list[str] | None = None) -> list[Finding]:
+    def check(
+        self,
+        grace: timedelta = GRACE,
+        under: Sequence[str] | None = None,
+        *,
+        spread: Spread = here,
+    ) -> list[Finding]:
         """Find what is wrong with the tables of a namespace, or with all; change nothing."""
-        try:
-            return check(self.store, grace, identifier_of(under))
-        except LakerootError as error:
-            raise ecosystem_error(error) from error
-
-    def repair(self, findings: Iterable[Finding], *, dry_run: bool = False) -> list[Repair]:
-        """Repair the findings that can be repaired without losing anything."""
-        try:
-            return repair(self.catalog, self._mend, findings, dry_run=dry_run)
-        except LakerootError as error:
-            raise ecosystem_error(error) from error
-
-    def _mend(self, catalog: Catalog, one: Finding) -> bool:
-        if one.code in OWN_KINDS:
-            return self.store.sync(one.identifier)
-        if one.code in REMOVABLE:
-            return mend_leftovers(catalog, one)
-        return mend_versions(catalog, one)
+        return self._check(grace, identifier_of(under), spread)
 
     def gc(
         self,
@@ -117,45 +101,34 @@ class IcebergNamespace(LakerootNamespace):
         dry_run: bool = False,
         old_versions: bool = False,
         keep: int = KEPT_AT_LEAST,
-        under: list[str] | None = None,
+        under: Sequence[str] | None = None,
+        spread: Spread = here,
     ) -> Collected:
         """Delete what no table of the catalog, or of a namespace, can reach, after seven days.
 
-        With ``old_versions`` also the versions of tables that no state of these days shows; of
-        each table at least ``keep`` stay, and all that tags and branches name.
+        The rest is as in any catalog.
         """
+        kept = keep if old_versions else None
         names = identifier_of(under)
-        try:
-            done = collect(self.store, older_than, under=names, dry_run=dry_run)
-            if not old_versions:
-                return done
-            cleaned = tuple(
-                collect_old_versions(
-                    self.catalog,
-                    older_than,
-                    keep=keep,
-                    dry_run=dry_run,
-                    under=names,
-                    opened=self._by_its_files,
-                )
-            )
-            if cleaned and not dry_run:
-                self._forget_gone({one.path for one in cleaned}, names)
-        except LakerootError as error:
-            raise ecosystem_error(error) from error
-        return replace(done, garbage=(*done.garbage, *cleaned))
+        return self._gc(older_than, names, dry_run=dry_run, keep=kept, spread=spread)
 
-    def _by_its_files(self, table: Table) -> TableHandle:
-        entry = self.store.entries.get(table.identifier)
-        return TableHandle(entry.location, dict(entry.storage_options) or None)
+    def _found(self, grace: timedelta, under: Identifier, spread: Spread) -> list[Finding]:
+        return check(self.store, grace, under, spread)
 
-    def _forget_gone(self, locations: set[str], under: Identifier) -> None:
-        """Show no version of a table that was cleaned up just now; best effort."""
-        for name in self.store.entries.all_names(under):
-            with contextlib.suppress(LakerootError):
-                entry = self.store.entries.get(name)
-                if entry.location in locations:
-                    self.store.forget_gone(name)
+    def _mend(self, catalog: Catalog, one: Finding) -> bool:
+        if one.code in OWN_KINDS:
+            return self.store.sync(one.identifier)
+        if one.code in REMOVABLE:
+            return mend_leftovers(catalog, one)
+        return mend_versions(catalog, one)
+
+    def _collected(
+        self, older_than: timedelta, under: Identifier, *, dry_run: bool, spread: Spread
+    ) -> Collected:
+        return collect(self.store, older_than, under=under, dry_run=dry_run, spread=spread)
+
+    def _cleaning(self) -> dict[str, Any]:
+        return {"opened": _by_its_files, "afterwards": _forget_gone}
 
     def handle(self, table: Table, storage_options: Mapping[str, str] | None = None) -> TableHandle:
         """Make a handle on a table, with what the catalog lends to open it."""
@@ -227,11 +200,9 @@ class IcebergNamespace(LakerootNamespace):
 
     def _entry(self, identifier: Identifier) -> Entry:
         """Give the entry of a table that can be used."""
-        try:
+        with translated():
             entry = self.store.entries.get(identifier)
             _ = entry.is_managed
-        except LakerootError as error:
-            raise ecosystem_error(error) from error
         return entry
 
     def _told(self, response: Any, entry: Entry, *, vend: bool | None) -> Any:
@@ -245,6 +216,21 @@ class IcebergNamespace(LakerootNamespace):
     def _lent(self, entry: Entry, *, wanted: bool | None) -> dict[str, str] | None:
         may_have = self.vends_storage_options and wanted is not False
         return dict(entry.storage_options) if entry.storage_options and may_have else None
+
+
+def _by_its_files(catalog: Catalog, table: Table) -> TableHandle:
+    entry = _store_of(catalog).entries.get(table.identifier)
+    return TableHandle(entry.location, dict(entry.storage_options) or None)
+
+
+def _forget_gone(catalog: Catalog, table: Table) -> None:
+    """Show no version of a table that was cleaned up just now; best effort."""
+    with contextlib.suppress(LakerootError):
+        _store_of(catalog).forget_gone(table.identifier)
+
+
+def _store_of(catalog: Catalog) -> IcebergRestStore:
+    return cast("IcebergRestStore", catalog.store)
 
 
 def _then_in_step(operation: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,8 +1,8 @@
 """Lakeroot on Spark: read, write, merge, stream and publish Lance tables with PySpark alone."""
 
 from lakeroot.spark.backfilling import BackfillResult, backfill
+from lakeroot.spark.caring import fsck, gc
 from lakeroot.spark.changing import delete, update
-from lakeroot.spark.checking import fsck
 from lakeroot.spark.maintenance import CompactResult, IndexResult, compact, index
 from lakeroot.spark.merging import merge
 from lakeroot.spark.moving import convert, export, ingest
@@ -25,6 +25,7 @@ __all__ = [
     "delete",
     "export",
     "fsck",
+    "gc",
     "index",
     "ingest",
     "merge",

@@ -8,7 +8,8 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from lakeroot.metastore import Layout, Metastore
 from lakeroot.metastore import View as MetastoreView
@@ -33,12 +34,13 @@ from lakeroot.model.errors import (
 from lakeroot.model.identifiers import Identifier
 from lakeroot.model.records import Table, TableVersion
 from lakeroot.model.rules import apply
+from lakeroot.model.spreading import Spread, here
 from lakeroot.objects import Below, Objects, Root, open_root
 from lakeroot.storage.aged_versions import versions_put_before
 from lakeroot.storage.contract import HistoryEntry
 from lakeroot.storage.deltacat.applying import MANAGES_VERSIONS, Application
 from lakeroot.storage.deltacat.checking import check
-from lakeroot.storage.deltacat.cleaning import TABLES, unowned
+from lakeroot.storage.deltacat.cleaning import TABLES, collect_unowned
 from lakeroot.storage.deltacat.history import history
 from lakeroot.storage.deltacat.translation import (
     ROOT_NAMESPACE,
@@ -76,6 +78,17 @@ class DeltaCatStore:
         self._wanted_versions = keeps_versions
         self._snapshot: Snapshot | None = None
         self._then_ms = 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._snapshot is not None:
+            raise TypeError("The catalog as it was stays where it was opened")
+        again = partial(
+            DeltaCatStore,
+            layout=self._layout,
+            keeps_versions=self._wanted_versions,
+            objects=self.objects,
+        )
+        return again, (self.root,)
 
     @property
     def metastore(self) -> Metastore:
@@ -216,18 +229,18 @@ class DeltaCatStore:
         past._then_ms = then_ms or 0  # noqa: SLF001
         return past
 
-    def check(self, grace: timedelta) -> list[Finding]:
+    def check(self, grace: timedelta, spread: Spread = here) -> list[Finding]:
         """Find everything that is wrong with the catalog and its tables; change nothing."""
-        return check(self, grace)
+        return check(self, grace, spread)
 
-    def vacuum(self, *, retention_ms: int = 7 * DAY_MS, dry_run: bool = False) -> Vacuumed:
+    def vacuum(
+        self, *, retention_ms: int = 7 * DAY_MS, dry_run: bool = False, spread: Spread = here
+    ) -> Vacuumed:
         """Clean the metastore, and delete directories of tables that are nobody's."""
-        done = self.metastore.vacuum(retention_ms=retention_ms, dry_run=dry_run)
-        directories = unowned(self.metastore, retention_ms)
-        if not dry_run:
-            for location in directories:
-                self.objects.delete_directory(location)
-        return replace(done, other=(*done.other, *directories))
+        done = self.metastore.vacuum(retention_ms=retention_ms, dry_run=dry_run, spread=spread)
+        gone = collect_unowned(self.metastore, retention_ms, dry_run=dry_run, spread=spread)
+        sizes = {**done.sizes, **gone}
+        return replace(done, other=(*done.other, *gone), sizes=sizes)
 
     def close(self) -> None:
         """Nothing is held open."""

@@ -7,14 +7,16 @@ keeps and the files of the tables fit together. Nothing is changed by looking.
 import re
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from typing import Final, Protocol
 
 from lakeroot.model.errors import LakerootError
 from lakeroot.model.identifiers import Identifier, show
+from lakeroot.model.spreading import Spread, here
 from lakeroot.objects import Below, Objects, Root, open_root
 from lakeroot.storage.findings import REPAIR, Finding, Kind, Severity, found, worst_first
 from lakeroot.storage.iceberg_rest.client import Client
@@ -59,36 +61,51 @@ class Checkable(Protocol):
         ...
 
 
-def check(store: Checkable, grace: timedelta, under: Identifier = ()) -> list[Finding]:
-    """Find what is wrong with the tables of the catalog, or of a namespace at any depth."""
+def check(
+    store: Checkable, grace: timedelta, under: Identifier = (), spread: Spread = here
+) -> list[Finding]:
+    """Find what is wrong with the tables of the catalog, or of a namespace at any depth.
+
+    The tables are looked at by whomever `spread` finds for it.
+    """
     cutoff_ms = int((time.time() - grace.total_seconds()) * 1000)
     names = store.entries.all_names(under)
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        looked_at = list(pool.map(lambda name: _look(store, name, cutoff_ms), names))
+    looked_at = spread(_Looking(store, cutoff_ms), names)
     findings = [one for _, found_here in looked_at for one in found_here]
     places: dict[str, list[Identifier]] = defaultdict(list)
-    for entry, _ in looked_at:
-        if entry is not None:
-            places[entry.location].append(entry.identifier)
+    for name, (location, _) in zip(names, looked_at, strict=True):
+        if location is not None:
+            places[location].append(name)
     findings += _shared(places)
     if not under and store.config.root is not None:
         findings += _orphans(store, set(places), cutoff_ms)
     return worst_first(findings)
 
 
-def _look(
-    store: Checkable, identifier: Identifier, cutoff_ms: int
-) -> tuple[Entry | None, list[Finding]]:
-    try:
-        entry = store.entries.find(identifier)
-        if entry is None:
-            return None, []  # dropped since it was listed
-        _ = entry.is_managed
-    except LakerootError as error:
-        name = show(identifier)
-        what = f"{name} cannot be opened"
-        return None, [_finding("entry-unreadable", name, what, str(error), identifier=identifier)]
-    return entry, list(_table(store, entry, cutoff_ms))
+@dataclass(frozen=True, slots=True)
+class _Looking:
+    """Looks at tables one by one, here or in another process; it pickles."""
+
+    store: Checkable = field(repr=False)
+    cutoff_ms: int
+
+    def __call__(self, names: Sequence[Identifier]) -> list[tuple[str | None, list[Finding]]]:
+        """Look at some tables; give where each is, if it is, and what is wrong with it."""
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return list(pool.map(self._look, names))
+
+    def _look(self, identifier: Identifier) -> tuple[str | None, list[Finding]]:
+        try:
+            entry = self.store.entries.find(identifier)
+            if entry is None:
+                return None, []  # dropped since it was listed
+            _ = entry.is_managed
+        except LakerootError as error:
+            name = show(identifier)
+            what = f"{name} cannot be opened"
+            wrong = _finding("entry-unreadable", name, what, str(error), identifier=identifier)
+            return None, [wrong]
+        return entry.location, list(_table(self.store, entry, self.cutoff_ms))
 
 
 def _table(store: Checkable, entry: Entry, cutoff_ms: int) -> Iterator[Finding]:

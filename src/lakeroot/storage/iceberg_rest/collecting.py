@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
@@ -25,6 +26,7 @@ from lakeroot.model.errors import (
 )
 from lakeroot.model.identifiers import Identifier, show
 from lakeroot.model.progress import each
+from lakeroot.model.spreading import Spread, here
 from lakeroot.objects import Objects, Root, open_root, parse_root
 from lakeroot.storage.iceberg_rest.checking import PLACED, Checkable
 from lakeroot.storage.iceberg_rest.creating import Creation
@@ -45,9 +47,17 @@ _SAME: Final = re.compile(r"^s3[an]://")
 
 
 def collect(
-    store: Checkable, older_than: timedelta, *, under: Identifier = (), dry_run: bool = False
+    store: Checkable,
+    older_than: timedelta,
+    *,
+    under: Identifier = (),
+    dry_run: bool = False,
+    spread: Spread = here,
 ) -> Collected:
-    """Remove the garbage of a catalog, or of the tables of a namespace at any depth."""
+    """Remove the garbage of a catalog, or of the tables of a namespace at any depth.
+
+    The tables are looked at and cleaned by whomever `spread` finds for it.
+    """
     if older_than < timedelta(0):
         raise InvalidInputError("The window cannot be negative", fix="Keep zero days or more")
     if store.client.server.is_native:
@@ -60,7 +70,8 @@ def collect(
     names = store.entries.all_names(under)
     # All that can fail by looking fails before the first thing is removed.
     orphans = [] if under else list(_orphans(store, cutoff_ms))
-    garbage = _leftovers(store, names, cutoff_ms, dry_run=dry_run)
+    swept = spread(_Sweeping(store, cutoff_ms, dry_run=dry_run), names)
+    garbage = [one for found in swept for one in found]
     garbage += _reservations(store, names, under, cutoff_ms, dry_run=dry_run)
     for objects, path, address, size in orphans:
         # Looked at again, at the last moment: by now it may be somebody's.
@@ -72,15 +83,22 @@ def collect(
     return Collected(tuple(garbage), dry_run)
 
 
-def _leftovers(
-    store: Checkable, names: Sequence[Identifier], cutoff_ms: int, *, dry_run: bool
-) -> list[Garbage]:
-    def look(name: Identifier) -> list[Garbage]:
-        return list(_left_in(store, name, cutoff_ms, dry_run=dry_run))
+@dataclass(frozen=True, slots=True)
+class _Sweeping:
+    """Removes what is left in tables one by one, here or in another process; it pickles."""
 
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        found = [pool.submit(look, name) for name in names]
-        return [one for done in each(found, "Looking for garbage") for one in done.result()]
+    store: Checkable = field(repr=False)
+    cutoff_ms: int
+    dry_run: bool
+
+    def __call__(self, names: Sequence[Identifier]) -> list[list[Garbage]]:
+        """Sweep some tables; give what was removed from each."""
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            found = [pool.submit(self._sweep, name) for name in names]
+            return [done.result() for done in each(found, "Looking for garbage")]
+
+    def _sweep(self, name: Identifier) -> list[Garbage]:
+        return list(_left_in(self.store, name, self.cutoff_ms, dry_run=self.dry_run))
 
 
 def _left_in(

@@ -7,7 +7,7 @@ in itself and the rest can be repeated. Other combinations are refused rather th
 
 import time
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from lakeroot.model.commits import (
     AlterNamespace,
@@ -71,6 +71,9 @@ class IcebergRestStore:
             else Root(config.endpoint, is_local=False, storage_options=config.storage_options)
         )
         self._placed: set[str] = set()  # made up a moment ago, so nobody's
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return IcebergRestStore, (self.config,)
 
     @property
     def keeps_versions(self) -> bool:

@@ -6,7 +6,8 @@ catalog says that the table there was dropped, and nothing in it is younger than
 is somebody's data, even without a row: it may have been deregistered, and stays.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final, Protocol
 
@@ -14,11 +15,23 @@ from msgspec import Struct
 
 from lakeroot.model.errors import InvalidInputError, InvalidTableStateError
 from lakeroot.model.progress import each
+from lakeroot.model.spreading import Spread, here
 from lakeroot.objects import Objects, Root
-from lakeroot.storage.lance_dir import checking, placement, versions
+from lakeroot.storage.lance_dir import placement, versions
 from lakeroot.storage.lance_dir.checking import Finding, Survey
-from lakeroot.storage.lance_dir.checking.leftovers import examine_unfinished
+from lakeroot.storage.lance_dir.checking.leftovers import (
+    examine_leftovers,
+    examine_unfinished,
+    needed_of,
+)
 from lakeroot.storage.lance_dir.checking.places import examine_unowned, is_lance_directory
+from lakeroot.storage.lance_dir.checking.survey import (
+    Look,
+    Rows,
+    is_flat_table,
+    list_all,
+    list_files,
+)
 from lakeroot.storage.lance_dir.checking.tables import MANIFEST, Files
 from lakeroot.storage.lance_dir.dropped import Dropped
 from lakeroot.storage.lance_dir.markers import delete_table
@@ -63,9 +76,17 @@ class Collectable(Protocol):
 
 
 def collect(
-    store: Collectable, older_than: timedelta, *, dry_run: bool = False, author: str = ""
+    store: Collectable,
+    older_than: timedelta,
+    *,
+    dry_run: bool = False,
+    author: str = "",
+    spread: Spread = here,
 ) -> Collected:
-    """Remove the garbage of a catalog; with ``dry_run`` only say what it is."""
+    """Remove the garbage of a catalog; with ``dry_run`` only say what it is.
+
+    The directories are looked at and cleaned by whomever `spread` finds for it.
+    """
     if older_than < timedelta(0):
         raise InvalidInputError("The window cannot be negative", fix="Keep zero days or more")
     survey = Survey(store.root, store.objects, store.settings, max(older_than, SHORTEST))
@@ -76,7 +97,19 @@ def collect(
             f"the rows of the catalog cannot be read, so what is in use is not known: {broken.why}",
             "Run `lakeroot fsck` to see what is whole",
         )
-    garbage = [*_orphans(survey, dry_run=dry_run), *_leftovers(survey, dry_run=dry_run)]
+    times = Dropped(survey.objects).times if survey.unowned else {}
+    sweeping = _Sweeping(
+        survey.rows,
+        survey.objects,
+        survey.cutoff_ms,
+        has_manifest=survey.manifest.exists,
+        dry_run=dry_run,
+    )
+    places = [_Place(look, times.get(look.location)) for look in survey.looks()]
+    garbage = [one for found in spread(sweeping, places) for one in found]
+    for one in examine_unfinished(survey.objects, survey.cutoff_ms):
+        if not one.path.startswith(f"{versions.TABLE}/"):  # Those the vacuum collects.
+            garbage += sweeping.removed(one)
     if survey.manifest.exists and store.settings.manifest_enabled:
         done = store.vacuum(older_than, dry_run=dry_run, author=author)
         if done.files:
@@ -85,27 +118,91 @@ def collect(
     return Collected(tuple(garbage), dry_run)
 
 
-def _orphans(survey: Survey, *, dry_run: bool) -> Iterator[Garbage]:
-    dropped = Dropped(survey.objects)
-    for location in each(survey.unowned, "Looking for garbage"):
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A directory to be swept, and when a table was dropped there, if one was."""
+
+    look: Look
+    dropped_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Sweeping:
+    """Removes the garbage of directories one by one, here or in another process; it pickles."""
+
+    rows: Rows
+    objects: Objects = field(repr=False)
+    cutoff_ms: int
+    has_manifest: bool
+    dry_run: bool
+
+    def __call__(self, places: Sequence[_Place]) -> list[list[Garbage]]:
+        """Sweep some directories; give what was removed from each."""
+        files = list_all(self.objects, (place.look.location for place in places))
+        return [
+            list(self._swept(place, files[place.look.location]))
+            for place in each(places, "Looking for garbage")
+        ]
+
+    def _swept(self, place: _Place, files: Files) -> Iterator[Garbage]:
+        look = place.look
+        if look.has_row:
+            yield from self._left_in_table(look, files)
+            return
+        orphan = self._orphan(place)
+        if orphan is not None:
+            yield orphan
+            return
+        if look.identifier and is_flat_table(files):
+            yield from self._left_in_table(look, files)
+        for one in examine_unowned(
+            look.location, files, self.objects, self.cutoff_ms, has_manifest=self.has_manifest
+        ):
+            if one.code == "marker-reserved":
+                yield from self.removed(one)
+
+    def _orphan(self, place: _Place) -> Garbage | None:
+        """Remove a directory that is nobody's."""
+        location = place.look.location
         # Looked at again, at the last moment: by now it may be somebody's.
-        files = survey.list_files(location)
+        files = list_files(self.objects, location)
         if not files or not is_lance_directory(files):
-            continue
-        if max(info.modified_ms for info in files.values()) > survey.cutoff_ms:
-            continue
-        dropped_ms = dropped.dropped_ms(location, files)
-        if dropped_ms is not None and dropped_ms <= survey.cutoff_ms:
+            return None
+        youngest_ms = max(info.modified_ms for info in files.values())
+        if youngest_ms > self.cutoff_ms:
+            return None
+        # A directory of this name may have been made and deregistered since it was dropped: its
+        # files are younger.
+        if place.dropped_ms is not None and youngest_ms <= place.dropped_ms <= self.cutoff_ms:
             why = "its table was dropped"
         elif _was_never_committed(location, files):
             why = "no table is there, and nothing was ever committed"
         else:
-            continue
-        if survey.has_owner_now(location):
-            continue
-        if not dry_run:
-            delete_table(survey.objects, location)
-        yield Garbage(location, sum(info.size for info in files.values()), why)
+            return None
+        if self.rows.has_owner_now(location):
+            return None
+        if not self.dry_run:
+            delete_table(self.objects, location)
+        return Garbage(location, sum(info.size for info in files.values()), why)
+
+    def _left_in_table(self, look: Look, files: Files) -> Iterator[Garbage]:
+        found = list(
+            examine_leftovers(look.location, files, needed_of(look.kept, files), self.cutoff_ms)
+        )
+        if not found:
+            return
+        # Asked again, after the files were listed: a version of just now still needs what it is
+        # made of.
+        needed = needed_of(self.rows.kept_now(look.identifier), files)
+        for one in found:
+            if one.path.removeprefix(f"{look.location}/") not in needed:
+                yield from self.removed(one)
+
+    def removed(self, one: Finding) -> Iterator[Garbage]:
+        """Remove what is left of a dead writer; give it if it is gone."""
+        size = size_of(self.objects, one)
+        if self.dry_run or remove(self.objects, one, self.rows.has_owner_now):
+            yield Garbage(one.path, size, one.why)
 
 
 def _was_never_committed(location: str, files: Files) -> bool:
@@ -115,26 +212,3 @@ def _was_never_committed(location: str, files: Files) -> bool:
         and placement.DEREGISTERED not in files
         and not any(map(MANIFEST.fullmatch, files))
     )
-
-
-def _leftovers(survey: Survey, *, dry_run: bool) -> Iterator[Garbage]:
-    for one in _removable(survey):
-        size = size_of(survey.objects, one)
-        if dry_run or remove(survey.objects, one, survey.has_owner_now):
-            yield Garbage(one.path, size, one.why)
-
-
-def _removable(survey: Survey) -> Iterator[Finding]:
-    yield from checking.leftovers(survey)
-    for location in survey.unowned:
-        found = examine_unowned(
-            location,
-            survey.files[location],
-            survey.objects,
-            survey.cutoff_ms,
-            has_manifest=survey.manifest.exists,
-        )
-        yield from (one for one in found if one.code == "marker-reserved")
-    for one in examine_unfinished(survey.objects, survey.cutoff_ms):
-        if not one.path.startswith(f"{versions.TABLE}/"):  # Those the vacuum collects.
-            yield one

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from typing import Final
 
 from lakeroot.objects import Objects
 from lakeroot.storage.lance_dir import versions
-from lakeroot.storage.lance_dir.checking.tables import Files
 from lakeroot.storage.lance_dir.protobuf import MalformedError
 from lakeroot.storage.lance_dir.version_file import decode
 
@@ -18,18 +18,19 @@ class Dropped:
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
-        self._times: dict[str, int] | None = None
 
-    def dropped_ms(self, location: str, files: Files) -> int | None:
-        """Say when a directory was dropped, if that is the last thing that happened to it."""
-        if self._times is None:
-            self._times = {}
-            for place, when in self._read():
-                self._times[place] = max(when, self._times.get(place, 0))
-        found = self._times.get(location)
-        # A directory of this name may have been made and deregistered since: its files are younger.
-        youngest = max((info.modified_ms for info in files.values()), default=0)
-        return found if found is not None and youngest <= found else None
+    @cached_property
+    def times(self) -> dict[str, int]:
+        """When each directory was dropped the last time."""
+        times: dict[str, int] = {}
+        for place, when in self._read():
+            times[place] = max(when, times.get(place, 0))
+        return times
+
+    def is_last(self, location: str, youngest_ms: int) -> bool:
+        """Tell whether being dropped is the last thing that happened to a directory."""
+        # One of this name may have been made and deregistered since: its files are younger.
+        return location in self.times and youngest_ms <= self.times[location]
 
     def _read(self) -> Iterator[tuple[str, int]]:
         listed = self._objects.list_directory(versions.DIRECTORY).objects

@@ -4,7 +4,7 @@ import contextlib
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
@@ -33,6 +33,7 @@ from lakeroot.model.errors import (
 from lakeroot.model.identifiers import Identifier, show
 from lakeroot.model.records import Table, TableVersion
 from lakeroot.model.rules import apply
+from lakeroot.model.spreading import Spread, here
 from lakeroot.objects import Below, Objects, Root, open_root
 from lakeroot.storage.contract import HistoryEntry
 from lakeroot.storage.lance_dir import adding, flat_commits, history, placement
@@ -52,7 +53,6 @@ from lakeroot.storage.spans import GRACE, RETENTION
 
 if TYPE_CHECKING:  # Loaded by those who look after a catalog; most only look at it.
     from lakeroot.storage.findings import Finding
-    from lakeroot.storage.lance_dir.checking import Spread
     from lakeroot.storage.lance_dir.collecting import Collected
     from lakeroot.storage.lance_dir.maintenance import Optimized
     from lakeroot.storage.lance_dir.vacuum import Vacuumed
@@ -94,6 +94,9 @@ class LanceDirStore:
         if self.settings.dir_listing_enabled:
             self.directory = Directory(self.objects, beside_manifest=self.manifest is not None)
         self._view = DirectoryView(self.manifest, self.directory)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LanceDirStore, (self.root, self.settings, self.objects)
 
     @property
     def keeps_versions(self) -> bool:
@@ -260,7 +263,7 @@ class LanceDirStore:
             self.objects, table, self._committer, older_than, dry_run=dry_run, author=author
         )
 
-    def check(self, grace: timedelta = GRACE, spread: "Spread | None" = None) -> "list[Finding]":
+    def check(self, grace: timedelta = GRACE, spread: Spread = here) -> "list[Finding]":
         """Find everything that is wrong with the catalog and its tables; change nothing."""
         from lakeroot.storage.lance_dir.checking import check
 
@@ -287,12 +290,14 @@ class LanceDirStore:
         self._require_manifest()
         return self._healer.put_back(version, author)
 
-    def gc(self, older_than: timedelta, *, dry_run: bool, author: str) -> "Collected":
+    def gc(
+        self, older_than: timedelta, *, dry_run: bool, author: str, spread: Spread = here
+    ) -> "Collected":
         """Delete what nothing in the catalog can reach any more, old enough to be nobody's."""
         self._refuse_to_change_the_past()
         from lakeroot.storage.lance_dir.collecting import collect
 
-        return collect(self, older_than, dry_run=dry_run, author=author)
+        return collect(self, older_than, dry_run=dry_run, author=author, spread=spread)
 
     def close(self) -> None:
         """Let go of whatever is held open."""

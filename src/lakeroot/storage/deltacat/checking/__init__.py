@@ -4,13 +4,16 @@ Nothing is changed by looking. Writers may be active: what they are doing right 
 damage by its age, and by a second look at whatever seems to be missing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from lakeroot.model.errors import LakerootError
 from lakeroot.model.identifiers import Identifier, show
+from lakeroot.model.progress import each
 from lakeroot.model.records import Table
+from lakeroot.model.spreading import Spread, here
 from lakeroot.objects import Below, Objects, Root
 from lakeroot.storage.deltacat.checking.findings import KINDS, OWN_KINDS, finding
 from lakeroot.storage.deltacat.checking.logs import examine_log, examine_transactions
@@ -22,7 +25,7 @@ from lakeroot.storage.deltacat.checking.revisions import (
     examine_revisions,
 )
 from lakeroot.storage.deltacat.checking.survey import Survey
-from lakeroot.storage.deltacat.cleaning import TABLES
+from lakeroot.storage.deltacat.cleaning import TABLES, Looking, taken
 from lakeroot.storage.deltacat.view import DeltaCatView
 from lakeroot.storage.findings import Finding, worst_first
 from lakeroot.storage.lance_dir.checking.leftovers import (
@@ -30,7 +33,8 @@ from lakeroot.storage.lance_dir.checking.leftovers import (
     examine_unfinished,
     needed_of,
 )
-from lakeroot.storage.lance_dir.checking.tables import Files, examine_table
+from lakeroot.storage.lance_dir.checking.survey import list_files
+from lakeroot.storage.lance_dir.checking.tables import examine_table
 from lakeroot.storage.lance_dir.checking.versions import Kept, examine_versions
 
 __all__ = ["KINDS", "OWN_KINDS", "check"]
@@ -52,10 +56,14 @@ class Checkable(Protocol):
         ...
 
 
-def check(store: Checkable, grace: timedelta) -> list[Finding]:
-    """Find everything that is wrong, the worst first; change nothing."""
+def check(store: Checkable, grace: timedelta, spread: Spread = here) -> list[Finding]:
+    """Find everything that is wrong, the worst first; change nothing.
+
+    What the log says is compared here; files are listed and read, and Lance tables looked at, by
+    whomever `spread` finds for it.
+    """
     try:
-        survey = Survey(store.objects, store.root.uri, grace)
+        survey = Survey(store.objects, store.root.uri, grace, spread)
     except (LakerootError, ValueError, KeyError, TypeError) as error:
         why = str(error) or type(error).__name__
         return [finding("log-unreadable", "txn", "The catalog cannot be opened", why, path="txn")]
@@ -77,34 +85,57 @@ def check(store: Checkable, grace: timedelta) -> list[Finding]:
 
 def _lance_tables(survey: Survey, store: Checkable) -> Iterator[Finding]:
     view = DeltaCatView(survey.state)
-    for identifier in _readable(view):
-        table = view.get(identifier)
-        if not isinstance(table, Table):
-            continue
-        try:
-            kept: Kept = dict(view.versions(table))
-        except LakerootError:
-            kept = {}  # told as a revision that is lost
-        files = list_files(store.objects, table.location)
+    found = (view.get(identifier) for identifier in _readable(view))
+    looks = [_Look(table, _kept(view, table)) for table in found if isinstance(table, Table)]
+    for findings in survey.spread(_Looking(store, survey.cutoff_ms), looks):
+        yield from findings
+
+
+def _kept(view: DeltaCatView, table: Table) -> Kept:
+    try:
+        return dict(view.versions(table))
+    except LakerootError:
+        return {}  # told as a revision that is lost
+
+
+class _Look(NamedTuple):
+    """A Lance table to be looked at, and its versions."""
+
+    table: Table
+    kept: Kept
+
+
+@dataclass(frozen=True, slots=True)
+class _Looking:
+    """Looks at Lance tables one by one, here or in another process; it pickles."""
+
+    store: Checkable = field(repr=False)
+    cutoff_ms: int
+
+    def __call__(self, looks: Sequence[_Look]) -> list[list[Finding]]:
+        """Look at some tables; give what is wrong with each."""
+        return [list(self._table(*look)) for look in each(looks, "Checking tables")]
+
+    def _table(self, table: Table, kept: Kept) -> Iterator[Finding]:
+        identifier, location = table.identifier, table.location
+        files = list_files(self.store.objects, location)
         if not files:
-            if kept:
-                yield _missing(identifier, table.location)
-            continue
-        below = Below(store.objects, table.location)
-        for one in examine_table(identifier, table.location, files, below):
+            if kept and self._is_there_now(table):
+                yield _missing(identifier, location)
+            return
+        below = Below(self.store.objects, location)
+        for one in examine_table(identifier, location, files, below):
             if not kept or one.code != "table-without-version":  # Then its versions are looked for.
                 yield one
         if kept:
             yield from examine_versions(
-                identifier, table.location, files, below, kept, lambda one: _kept_now(store, one)
+                identifier, location, files, below, kept, lambda one: _kept_now(self.store, one)
             )
-        needed = needed_of(kept, files)
-        yield from examine_leftovers(table.location, files, needed, survey.cutoff_ms)
+        yield from examine_leftovers(location, files, needed_of(kept, files), self.cutoff_ms)
 
-
-def list_files(objects: Objects, location: str) -> Files:
-    """List the files of a directory by their path below it."""
-    return {info.path.removeprefix(f"{location}/"): info for info in objects.list(location)}
+    def _is_there_now(self, table: Table) -> bool:
+        now = self.store.read().get(table.identifier)
+        return isinstance(now, Table) and now.location == table.location
 
 
 def _readable(view: DeltaCatView) -> list[Identifier]:
@@ -128,23 +159,22 @@ def _missing(identifier: Identifier, location: str) -> Finding:
 
 
 def _directories(survey: Survey) -> Iterator[Finding]:
-    names = survey.objects.list_directory(TABLES).directories
+    names = sorted(survey.objects.list_directory(TABLES).directories)
     view = DeltaCatView(survey.state)
-    for location in (f"{TABLES}/{name}" for name in sorted(names)):
-        files = list_files(survey.objects, location)
-        youngest = max((info.modified_ms for info in files.values()), default=0)
-        if not files or youngest > survey.cutoff_ms:
+    try:
+        owned = taken(view)
+    except LakerootError:
+        return  # Whoever cannot be read may own any of them.
+    locations = [location for name in names if (location := f"{TABLES}/{name}") not in owned]
+    looking = Looking(survey.objects, survey.cutoff_ms + 1)
+    for location, state in zip(locations, survey.spread(looking, locations), strict=True):
+        if not state.files or not state.is_still:
             continue
         try:
-            if view.owner_of(location) is not None or _is_somebodys(view, location):
+            if view.owner_of(location) is not None:
                 continue
         except LakerootError:
             continue  # Whoever cannot be read may own it.
         what = f"No table is at {location}"
         why = "it was deregistered, or the writer that created or dropped it has died"
         yield finding("directory-orphan", location, what, why, path=location)
-
-
-def _is_somebodys(view: DeltaCatView, location: str) -> bool:
-    found = (view.get(one) for one in view.all_tables(None, None))
-    return any(isinstance(one, Table) and one.location == location for one in found)

@@ -1,16 +1,21 @@
 """Are the files there that the log speaks of, and are there any of which it does not."""
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import NamedTuple
 
 from lakeroot.metastore import codecs
+from lakeroot.metastore.contents import DataFiles, NamedFile
 from lakeroot.metastore.data.files import relative
 from lakeroot.metastore.index import Revision
 from lakeroot.metastore.litter import Litter
 from lakeroot.metastore.naming import Layout
-from lakeroot.metastore.records import Delta, Stream
+from lakeroot.metastore.records import Stream
 from lakeroot.metastore.states import LANCE_FORMAT, LAST_ORDERED_POSITION, Operation
 from lakeroot.model.errors import LakerootError
+from lakeroot.objects import Objects
 from lakeroot.storage.deltacat.checking.findings import finding
 from lakeroot.storage.deltacat.checking.survey import Survey
 from lakeroot.storage.findings import Finding
@@ -21,29 +26,66 @@ _STREAM_PARTS = 4
 
 def examine_revisions(survey: Survey) -> Iterator[Finding]:
     """Look at the file of every revision of every object and name that is kept."""
+    files = []
     for place, chain in sorted(survey.index.objects.copy().items()):
         for revision in chain:
             if revision.txn_id not in survey.unpublished:
-                yield from _revision(survey, place, revision)
+                path = survey.log.path_of(place, revision)
+                kept = survey.contents.get((place, revision.number, revision.txn_id))
+                mark = None if kept is None else hashlib.sha256(kept).digest()
+                files.append(_File(path, f"{revision.number} of {place}", mark))
         yield from _gaps(survey, place, chain)
-    for place, chain in sorted(survey.index.names.copy().items()):
-        for revision in chain:
-            path = survey.log.path_of(place, revision)
-            if revision.txn_id in survey.unpublished or survey.objects.exists(path):
-                continue
-            what = "Clients without the log do not find an object by its name"
-            yield finding("name-file-missing", path, what, f"{path} is missing", path=path)
+    for wrong in survey.spread(_Reading(survey.objects), files):
+        yield from wrong
+    paths = [
+        survey.log.path_of(place, revision)
+        for place, chain in sorted(survey.index.names.copy().items())
+        for revision in chain
+        if revision.txn_id not in survey.unpublished
+    ]
+    there = survey.spread(_Seeking(survey.objects), paths)
+    for path in (path for path, is_there in zip(paths, there, strict=True) if not is_there):
+        what = "Clients without the log do not find an object by its name"
+        yield finding("name-file-missing", path, what, f"{path} is missing", path=path)
 
 
-def _revision(survey: Survey, place: str, revision: Revision) -> Iterator[Finding]:
-    path = survey.log.path_of(place, revision)
-    content = survey.objects.get(path)
-    kept = survey.contents.get((place, revision.number, revision.txn_id))
-    if content is not None and content == kept:
+class _File(NamedTuple):
+    """The file of a revision, which one that is, and a mark of what the log has of it."""
+
+    path: str
+    revision: str
+    mark: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """Reads files of revisions, here or in another process; it pickles."""
+
+    objects: Objects = field(repr=False)
+
+    def __call__(self, files: Sequence[_File]) -> list[list[Finding]]:
+        """Read some files; give what is wrong with each."""
+        return [list(_revision(file, self.objects.get(file.path))) for file in files]
+
+
+@dataclass(frozen=True, slots=True)
+class _Seeking:
+    """Looks for files, here or in another process; it pickles."""
+
+    objects: Objects = field(repr=False)
+
+    def __call__(self, paths: Sequence[str]) -> list[bool]:
+        """Tell of some files whether they are there."""
+        return [self.objects.exists(path) for path in paths]
+
+
+def _revision(file: _File, content: bytes | None) -> Iterator[Finding]:
+    path = file.path
+    if content is not None and hashlib.sha256(content).digest() == file.mark:
         return
     why = f"{path} is missing" if content is None else f"{path} is damaged"
-    if kept is not None:
-        what = f"Revision {revision.number} of {place} is not what was committed"
+    if file.mark is not None:
+        what = f"Revision {file.revision} is not what was committed"
         yield finding("revision-damaged", path, what, f"{why}; the log has it", path=path)
         return
     try:
@@ -52,7 +94,7 @@ def _revision(survey: Survey, place: str, revision: Revision) -> Iterator[Findin
             return
     except LakerootError as error:
         why = str(error)
-    what = f"Revision {revision.number} of {place} cannot be read"
+    what = f"Revision {file.revision} cannot be read"
     yield finding("revision-lost", path, what, why, path=path)
 
 
@@ -69,33 +111,31 @@ def _gaps(survey: Survey, place: str, chain: list[Revision]) -> Iterator[Finding
 
 def examine_data(survey: Survey) -> Iterator[Finding]:
     """Look for the data files of every delta that is kept, and at the order of deltas."""
-    for place, chain in sorted(survey.index.objects.copy().items()):
-        if place.count("/") != _DELTA_DEPTH or _is_lance(survey, place):
-            continue
-        for revision in chain:
-            if revision.operation != Operation.DELETE:
-                yield from _data_of(survey, place, revision)
+    deltas = [
+        survey.log.written(place, revision)
+        for place, chain in sorted(survey.index.objects.copy().items())
+        if place.count("/") == _DELTA_DEPTH and not _is_lance(survey, place)
+        for revision in chain
+        if revision.operation != Operation.DELETE
+    ]
+    named = survey.spread(DataFiles(survey.log.contents), deltas)
+    for delta, files in zip(deltas, named, strict=True):
+        for file in files or ():  # One that cannot be read is told as a revision that is lost.
+            yield from _data_file(survey, delta.directory, file)
 
 
-def _data_of(survey: Survey, place: str, revision: Revision) -> Iterator[Finding]:
+def _data_file(survey: Survey, place: str, file: NamedFile) -> Iterator[Finding]:
     try:
-        delta = survey.log.record(place, revision)
+        path = relative(survey.log, file.url)
     except LakerootError:
-        return  # told as a revision that is lost
-    if not isinstance(delta, Delta) or delta.manifest is None:
-        return
-    for entry in delta.manifest.entries:
-        try:
-            path = relative(survey.log, entry.url)
-        except LakerootError:
-            continue  # It lies outside the catalog, where nothing can be said of it.
-        info = survey.files.get(path) or survey.objects.head(path)
-        what = f"The rows of the delta {place} cannot be read"
-        if info is None:
-            yield finding("data-file-missing", path, what, f"{path} is missing", path=path)
-        elif entry.meta.content_length not in (None, info.size):
-            why = f"{path} should have {entry.meta.content_length} bytes and has {info.size}"
-            yield finding("data-file-damaged", path, what, why, path=path)
+        return  # It lies outside the catalog, where nothing can be said of it.
+    info = survey.files.get(path) or survey.objects.head(path)
+    what = f"The rows of the delta {place} cannot be read"
+    if info is None:
+        yield finding("data-file-missing", path, what, f"{path} is missing", path=path)
+    elif file.size not in (None, info.size):
+        why = f"{path} should have {file.size} bytes and has {info.size}"
+        yield finding("data-file-damaged", path, what, why, path=path)
 
 
 def _is_lance(survey: Survey, place: str) -> bool:
@@ -129,7 +169,8 @@ def examine_positions(survey: Survey) -> Iterator[Finding]:
 def examine_orphans(survey: Survey) -> Iterator[Finding]:
     """Find files that no state that is kept leads to, left long ago."""
     alive = {*survey.running, *survey.paused}
-    litter = Litter(survey.log, list(survey.files.values()), survey.index.horizon, set(), alive)
+    files = list(survey.files.values())
+    litter = Litter(survey.log, files, survey.index.horizon, set(), alive, survey.spread)
     try:
         paths = [*litter.revisions(survey.now_ms, survey.grace_ms)]
         paths += [info.path for info in litter.data(survey.now_ms, survey.grace_ms)]

@@ -12,6 +12,7 @@ from lakeroot.metastore.litter import list_files
 from lakeroot.metastore.log import CommitLog
 from lakeroot.metastore.records import Record
 from lakeroot.model.errors import LakerootError
+from lakeroot.model.spreading import Spread, here
 from lakeroot.objects import ObjectInfo, Objects
 
 
@@ -22,8 +23,11 @@ class Survey:
     and one that seems to be missing is looked for once more.
     """
 
-    def __init__(self, objects: Objects, catalog_root: str, grace: timedelta) -> None:
+    def __init__(
+        self, objects: Objects, catalog_root: str, grace: timedelta, spread: Spread = here
+    ) -> None:
         self.objects = objects
+        self.spread = spread
         self.grace_ms = int(grace.total_seconds() * 1000)
         self.now_ms = int(time.time() * 1000)
         self.cutoff_ms = self.now_ms - self.grace_ms
@@ -35,7 +39,7 @@ class Survey:
             if info.path.rpartition("/")[2].isdigit()
         }
         self.log = CommitLog(objects, read_only=True, catalog_root=catalog_root)
-        self.files = {info.path: info for info in list_files(self.log)}
+        self.files = {info.path: info for info in list_files(self.log, spread)}
         self.log.sync()
         self.state = View(self.log, Snapshot(self.index.head))
 

@@ -1,10 +1,12 @@
-"""One look at a whole catalog: its rows first, then every directory below its root."""
+"""One look at a whole catalog: its rows first, then the directories below its root."""
 
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from functools import cached_property
+from typing import Any, Final
 
 from lakeroot.model.identifiers import Identifier
 from lakeroot.objects import LocalObjects, Objects, Root
@@ -23,53 +25,27 @@ from lakeroot.storage.lance_dir.whole_table import WholeTable
 _AT_ONCE: Final = 16
 
 
-class Survey:
-    """What the rows say and what the directories hold.
+class Rows:
+    """The rows of a catalog, read when they are needed.
 
-    The rows are read before the directories: a table that is created meanwhile shows as a young
-    directory without a row, and is let be.
+    In another process they are read anew, so what is asked about now is answered by now.
     """
 
-    def __init__(
-        self,
-        root: Root,
-        objects: Objects,
-        settings: DirectorySettings,
-        grace: timedelta,
-        *,
-        lists_owned: bool = True,
-    ) -> None:
-        self.objects = objects
-        self.cutoff_ms = int((time.time() - grace.total_seconds()) * 1000)
-        # Of its own, so that what is there is checked whatever this connection was asked to use.
-        self.table = rows_of(root, objects)
-        self.manifest = examine_manifest(objects, self.table)
-        self.owned: dict[Identifier, str] = {}
-        self.unowned: list[str] = []
-        self.files: dict[str, Files] = {}
-        if not self.manifest.is_readable:
-            return
-        said = self.table.head.table_metadata.get(VERSION_MANAGEMENT)
-        wanted = settings.table_version_management if said is None else said == "true"
-        self.manages_versions = wanted and self.manifest.exists
-        self.owned = self._owned()
-        self.unowned = self._unowned()
-        owned = self.owned.values() if lists_owned else ()
-        self.files = self._listed({*owned, *self.unowned})
+    def __init__(self, root: Root, objects: Objects) -> None:
+        self._root = root
+        self._objects = objects
 
-    @property
-    def flat_tables(self) -> dict[Identifier, str]:
-        """Give the tables that only their directories show."""
-        return {
-            (location.removesuffix(placement.SUFFIX),): location
-            for location in self.unowned
-            if placement.is_flat(location)
-            and placement.DEREGISTERED not in self.files[location]
-            and self.files[location].keys() - {placement.RESERVED}
-        }
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Rows, (self._root, self._objects)
+
+    @cached_property
+    def table(self) -> ManifestTable:
+        """The table that holds them."""
+        whole = WholeTable(self._root.join(versions.TABLE), dict(self._root.storage_options))
+        return ManifestTable(self._objects, whole)
 
     def kept(self, identifier: Identifier) -> Kept:
-        """Give the versions that the rows keep of a table."""
+        """Give the versions that the rows keep of a table; of a name that is none, nothing."""
         return KeptVersions(dict(self.table.index.listings.versions.get(identifier, {})))
 
     def kept_now(self, identifier: Identifier) -> Kept:
@@ -82,6 +58,59 @@ class Survey:
         self.table.refresh()
         owners = self.table.index.listings.locations
         return location in owners or any(one.startswith(f"{location}/") for one in owners)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A directory to be looked at: that of a table, or one that no row owns."""
+
+    identifier: Identifier
+    """The table that it is; of a directory without a row, the one that it may be, if any."""
+    location: str
+    kept: Kept
+    has_row: bool = False
+
+
+class Survey:
+    """What the rows say, and which directories are there.
+
+    The rows are read before the directories: a table that is created meanwhile shows as a young
+    directory without a row, and is let be.
+    """
+
+    def __init__(
+        self, root: Root, objects: Objects, settings: DirectorySettings, grace: timedelta
+    ) -> None:
+        self.objects = objects
+        self.cutoff_ms = int((time.time() - grace.total_seconds()) * 1000)
+        # Of its own, so that what is there is checked whatever this connection was asked to use.
+        self.rows = Rows(root, objects)
+        self.table = self.rows.table
+        self.manifest = examine_manifest(objects, self.table)
+        self.owned: dict[Identifier, str] = {}
+        self.unowned: list[str] = []
+        if not self.manifest.is_readable:
+            return
+        said = self.table.head.table_metadata.get(VERSION_MANAGEMENT)
+        wanted = settings.table_version_management if said is None else said == "true"
+        self.manages_versions = wanted and self.manifest.exists
+        self.owned = self._owned()
+        self.unowned = self._unowned()
+
+    def looks(self) -> list[Look]:
+        """List the directories that are to be looked at, those without a row first."""
+        unowned = [(self._name_of(location), location) for location in self.unowned]
+        return [
+            *(Look(name, location, self.rows.kept(name)) for name, location in unowned),
+            *(
+                Look(name, location, self.rows.kept(name), has_row=True)
+                for name, location in self.owned.items()
+            ),
+        ]
+
+    def _name_of(self, location: str) -> Identifier:
+        name = (location.removesuffix(placement.SUFFIX),)
+        return name if placement.is_flat(location) and name not in self.owned else ()
 
     def _owned(self) -> dict[Identifier, str]:
         return {
@@ -105,23 +134,22 @@ class Survey:
             and (placement.is_flat(name) or HASHED.fullmatch(name))
         )
 
-    def _listed(self, locations: Iterable[str]) -> dict[str, Files]:
-        ordered = sorted(locations)
-        if isinstance(self.objects, LocalObjects):
-            return {location: self.list_files(location) for location in ordered}
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            return dict(zip(ordered, pool.map(self.list_files, ordered), strict=True))
 
-    def list_files(self, location: str) -> Files:
-        """List the files of a directory by their path below it."""
-        return list_files(self.objects, location)
-
-
-def rows_of(root: Root, objects: Objects) -> ManifestTable:
-    """Open the rows of a catalog anew."""
-    return ManifestTable(objects, WholeTable(root.join(versions.TABLE), dict(root.storage_options)))
+def is_flat_table(files: Files) -> bool:
+    """Tell whether a directory of the flat kind is a table by itself."""
+    return placement.DEREGISTERED not in files and bool(files.keys() - {placement.RESERVED})
 
 
 def list_files(objects: Objects, location: str) -> Files:
     """List the files of a directory by their path below it."""
     return {info.path.removeprefix(f"{location}/"): info for info in objects.list(location)}
+
+
+def list_all(objects: Objects, locations: Iterable[str]) -> dict[str, Files]:
+    """List the files of many directories."""
+    ordered = sorted(set(locations))
+    if isinstance(objects, LocalObjects):
+        return {location: list_files(objects, location) for location in ordered}
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        listed = pool.map(lambda location: list_files(objects, location), ordered)
+        return dict(zip(ordered, listed, strict=True))

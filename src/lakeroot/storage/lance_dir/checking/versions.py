@@ -1,6 +1,6 @@
 """Are the versions that the catalog keeps of a table in step with the files of the table."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from lakeroot.model.identifiers import Identifier, show
 from lakeroot.model.records import TableVersion
@@ -66,7 +66,7 @@ def examine_versions(
                 )
 
 
-def examine_version_rows(index: Index, tables: Mapping[Identifier, str]) -> Iterator[Finding]:
+def examine_version_rows(index: Index, tables: Collection[Identifier]) -> Iterator[Finding]:
     """Find version rows that belong to no table, or to no version."""
     for entry in list(index.entries()):
         row = entry.row
