@@ -1,6 +1,6 @@
 """What the revisions of objects hold: read once, here or in another process."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
 
 from lakeroot.metastore import codecs, naming, records
@@ -36,6 +36,14 @@ class Contents:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _anew, (self._objects,)
+
+    def __len__(self) -> int:
+        """Say how many contents are in memory."""
+        return len(self._records)
+
+    def keep_only(self, paths: Container[str]) -> None:
+        """Let go of what was read from all other files."""
+        self._records.keep_only(paths)
 
     def record(self, written: Written) -> records.Record:
         """Read a revision of an object."""

@@ -70,7 +70,7 @@ class CommitLog:
     @property
     def contents_held(self) -> int:
         """How many contents of objects are in memory."""
-        return len(self._records)
+        return len(self.contents)
 
     @property
     def has_strangers(self) -> bool:
@@ -230,9 +230,9 @@ class CommitLog:
 
     def _let_go(self) -> None:
         # Nobody may ever ask again for the contents of what is forgotten.
-        if len(self._records):
-            chains = self.index.objects.items()
-            self._records.keep_only({self.path_of(place, chain[-1]) for place, chain in chains})
+        if len(self.contents):
+            chains = self.index.objects.copy().items()
+            self.contents.keep_only({self.path_of(place, chain[-1]) for place, chain in chains})
 
     def _sync_without_log(self) -> None:
         following = self.index.head if self._unborn is not None else self._real_head + 1
