@@ -74,10 +74,20 @@ def test_every_code_is_provoked_here_and_documented() -> None:
 def test_a_catalog_of_released_deltacat_is_clean(tmp_path: Path) -> None:
     with tarfile.open(PROJECT / "tests" / "golden" / "deltacat" / "catalog.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")
+    for path in tmp_path.rglob("*"):
+        path.touch()  # As if it had just been written, whenever this runs.
     before = files(tmp_path)
 
     assert codes(tmp_path / "catalog", NO_GRACE) == set()
     assert files(tmp_path) == before
+
+
+def test_a_transaction_that_deltacat_abandoned_is_told_when_it_is_old(tmp_path: Path) -> None:
+    with tarfile.open(PROJECT / "tests" / "golden" / "deltacat" / "catalog.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    make_old(tmp_path)
+
+    assert codes(tmp_path / "catalog", NO_GRACE) == {"transaction-expired"}
 
 
 def test_a_metastore_in_use_is_clean(place: Path) -> None:
