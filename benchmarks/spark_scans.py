@@ -53,7 +53,20 @@ def _measure(spark: Any, directory: Path, rows: int, repeats: int) -> Iterator[R
             partial(_ask, spark, text.format(table)) for table in ("lake.t", "parquet_t")
         )
         yield measured(f"{name}, SQL", ours, theirs, repeats, most)
-    yield from _frames(spark, root, parquet, repeats)
+    ways: dict[str, Callable[[], Any]] = {
+        "DataFrame": partial(lakeroot.spark.read, spark, "t", root=root),
+        'format("lakeroot")': lambda: spark.read.format("lakeroot").option("root", root).load("t"),
+    }
+    for way, frame in ways.items():
+        yield from _frames(way, frame, partial(spark.read.parquet, parquet), repeats)
+    copy, formatted = str(directory / "copy"), data.write.format("lakeroot").option("root", root)
+    yield measured(
+        f'write {rows:,} rows of 7 columns, format("lakeroot")',
+        lambda: formatted.option("maxRowsPerFile", rows // 2).mode("overwrite").save("copy"),
+        lambda: data.write.mode("overwrite").parquet(copy),
+        max(2, repeats - 2),
+        1.4,
+    )
     parquet_frame = partial(spark.read.parquet, parquet)
     # Parquet finds a key by its statistics only where the file is in the order of the key.
     some = spark.sql("SELECT id, b FROM parquet_t WHERE id = 12345").first()
@@ -90,7 +103,9 @@ def _asked(question: Callable[[Any], Any], frame: Callable[[], Any]) -> Any:
     return question(frame())
 
 
-def _frames(spark: Any, root: str, parquet: str, repeats: int) -> Iterator[Row]:
+def _frames(
+    way: str, ours: Callable[[], Any], theirs: Callable[[], Any], repeats: int
+) -> Iterator[Row]:
     questions: dict[str, tuple[Callable[[Any], Any], float]] = {
         "all columns": (lambda frame: frame.selectExpr("sum(hash(*))").collect(), 1.5),
         "one column of seven": (lambda frame: frame.selectExpr("sum(a)").collect(), 2.0),
@@ -103,9 +118,9 @@ def _frames(spark: Any, root: str, parquet: str, repeats: int) -> Iterator[Row]:
     }
     for name, (question, most) in questions.items():
         yield measured(
-            f"{name}, DataFrame",
-            partial(_asked, question, partial(lakeroot.spark.read, spark, "t", root=root)),
-            partial(_asked, question, partial(spark.read.parquet, parquet)),
+            f"{name}, {way}",
+            partial(_asked, question, ours),
+            partial(_asked, question, theirs),
             repeats,
             most,
         )

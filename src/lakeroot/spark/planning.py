@@ -258,6 +258,12 @@ def batch_rows(schema: st.StructType) -> int:
     return int(min(_NARROW_BATCH, max(256, 1 << int(math.log2(max(rows, 1))))))
 
 
+def narrowest(schema: st.StructType) -> list[str]:
+    """Choose what to read where only the number of rows counts: batches of no columns lose it."""
+    columns = sorted(exchange_schema(schema), key=_width)
+    return [column.name for column in columns[:1]]
+
+
 def _width(column: pa.Field) -> int:
     try:
         return max(1, int(column.type.bit_width) // 8)
@@ -365,5 +371,6 @@ def _row_ranges(fragments: list[lance.LanceFragment], wanted: int) -> tuple[Read
 
 
 def with_limit(options: ReadOptions, limit: int) -> ReadOptions:
-    """Lower the limit of a read."""
-    return replace(options, limit=min(limit, options.limit) if options.limit else limit)
+    """Lower the limit of a read; a search that has none of its own ranks `k` rows."""
+    own = options.limit if options.limit is not None else options.k if options.is_search else limit
+    return replace(options, limit=min(limit, own))

@@ -72,4 +72,8 @@ def register(spark: SparkSession) -> SparkSession:
 
     spark.conf.set(PUSHDOWN, "true")
     spark.dataSource.register(LakerootSource)
+    if hasattr(spark, "_jsparkSession"):
+        from lakeroot.spark.sql.sourcing import offer
+
+        offer(spark)
     return spark

@@ -98,8 +98,7 @@ class QuietSource(ds.DataSource):  # type: ignore[misc]
         overwrite: bool,  # noqa: FBT001
     ) -> LakerootSink:
         """Make the writer of a stream into the table."""
-        del overwrite  # Spark's complete mode; the sink's own check refuses what is not append
-        return stream_sink(dict(self.options), schema)
+        return stream_sink(dict(self.options), schema, overwrite=overwrite)
 
 
 class LakerootSource(QuietSource):

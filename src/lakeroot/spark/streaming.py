@@ -26,7 +26,7 @@ from lakeroot.spark.planning import ReadTask, Scan, plan_read
 from lakeroot.spark.scanning import batches
 from lakeroot.spark.source_writing import WrittenMessage
 from lakeroot.spark.write_tasks import WritePlan, Written, write_rows
-from lakeroot.spark.writing import abort, append_fragments, finish, prepare
+from lakeroot.spark.writing import abort, append_fragments, finish, newest_of, prepare
 
 STREAM = "lakeroot.stream"
 BATCH = "lakeroot.batch"
@@ -153,14 +153,17 @@ class LakerootSink(ds.DataSourceStreamArrowWriter):  # type: ignore[misc]
     def commit(self, messages: Sequence[WrittenMessage | None], batchId: int) -> None:  # noqa: N803
         """Publish a micro-batch, unless an earlier attempt already has."""
         written = [message.written for message in messages if message is not None]
-        dataset = open_table(self.plan.table)
-        last = last_batch(dataset, self.stream)
+        fragments = [fragment for part in written for fragment in part.fragments]
+        if not fragments:
+            # No rows, no version: nothing is there that could be repeated.
+            return
+        newest = newest_of(self.plan)
+        last = last_batch(newest, self.stream)
         if last is not None and last >= batchId:
             self._discard(written)
             return
-        fragments = [fragment for part in written for fragment in part.fragments]
         properties = {STREAM: self.stream, BATCH: str(batchId)}
-        append_fragments(self.plan, fragments, properties)
+        append_fragments(self.plan, fragments, properties, newest)
         self._forget_receipts(written)
 
     def abort(self, messages: Sequence[WrittenMessage | None], batchId: int) -> None:  # noqa: N803
@@ -170,7 +173,7 @@ class LakerootSink(ds.DataSourceStreamArrowWriter):  # type: ignore[misc]
         table's, and stay.
         """
         try:
-            last = last_batch(open_table(self.plan.table), self.stream)
+            last = last_batch(newest_of(self.plan), self.stream)
         except LakerootError:
             return
         if last is None or last < batchId:
@@ -198,10 +201,22 @@ def last_batch(dataset: lance.LanceDataset, stream: str) -> int | None:
     return None
 
 
-def stream_sink(given: dict[str, str], schema: st.StructType) -> LakerootSink:
+def stream_sink(
+    given: dict[str, str],
+    schema: st.StructType,
+    *,
+    overwrite: bool = False,
+    query: str | None = None,
+) -> LakerootSink:
     """Prepare a stream into a table; a missing table is created empty first."""
+    if overwrite:
+        raise InvalidInputError(
+            "A stream into a table cannot have the output mode complete",
+            "every micro-batch is appended",
+            "Write with `foreachBatch` and `lakeroot.spark.write(..., mode='overwrite')`",
+        )
     lower = {key.lower(): value for key, value in given.items()}
-    stream = stream_id(lower)
+    stream = stream_id(lower, query)
     ref = table_of(given)
     options = parse(WriteOptions, {k: v for k, v in given.items() if k.lower() != "streamid"})
     if options.mode not in (None, "append"):
@@ -225,7 +240,7 @@ def _create_empty(given: dict[str, str], schema: st.StructType, options: WriteOp
             raise
 
 
-def stream_id(lower: dict[str, Any]) -> str:
+def stream_id(lower: dict[str, Any], query: str | None = None) -> str:
     """Name the query for good: by the id inside its checkpoint, which outlives every restart.
 
     The path of the checkpoint would not do: one that was deleted and made anew counts its batches
@@ -239,6 +254,9 @@ def stream_id(lower: dict[str, Any]) -> str:
             "A stream into a table needs a name that outlives a restart",
             fix="Set the option `checkpointLocation` on this query, or `streamId`",
         )
+    if query is not None:
+        # Spark has read the same file, wherever it lies.
+        return query
     metadata = open_root(parse_root(checkpoint)).get("metadata")
     if metadata is None:
         raise InvalidInputError(

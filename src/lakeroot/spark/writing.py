@@ -210,12 +210,24 @@ def _after_lost_creation(plan: WritePlan, fragments: list[Any], properties: dict
     return append_fragments(replace(plan, dataset=pickle.dumps(dataset)), fragments, properties)
 
 
-def append_fragments(plan: WritePlan, fragments: list[Any], properties: dict[str, str]) -> int:
+def newest_of(plan: WritePlan) -> lance.LanceDataset:
+    """Open the newest version of the table, or of the branch, that is written."""
+    newest = open_table(plan.table)
+    if plan.options.branch in (None, "main"):
+        return newest
+    return newest.checkout_version((plan.options.branch, None))
+
+
+def append_fragments(
+    plan: WritePlan,
+    fragments: list[Any],
+    properties: dict[str, str],
+    newest: lance.LanceDataset | None = None,
+) -> int:
     """Commit an append on top of the newest version; no rows, no version."""
     target: Any = target_of(plan)
-    newest = open_table(plan.table)
-    if plan.options.branch not in (None, "main"):
-        newest = newest.checkout_version((plan.options.branch, None))
+    if newest is None:
+        newest = newest_of(plan)
     if not fragments:
         return int(newest.version)
     if newest.schema != target.schema and plan.schema.names != newest.schema.names:

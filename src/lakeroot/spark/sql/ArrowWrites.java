@@ -20,6 +20,7 @@ import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.connector.write.DataWriter;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory;
 import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonCustomMetric;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonWriterCommitMessage;
@@ -30,8 +31,9 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ArrowColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 
-// One function of Python over the rows of a task, for a job of its own or for Spark's INSERT.
-public class ArrowWrites implements FlatMapFunction, DataWriterFactory, Serializable {
+// One function of Python over the rows of a task, for a job of its own, Spark's INSERT or a stream.
+public class ArrowWrites
+    implements FlatMapFunction, DataWriterFactory, StreamingDataWriterFactory, Serializable {
   private static final long serialVersionUID = 1L;
   private final PythonFunction function;
   private final StructType schema;
@@ -70,6 +72,10 @@ public class ArrowWrites implements FlatMapFunction, DataWriterFactory, Serializ
   public Iterator call(Object rows) { return messages((Iterator) rows).iterator(); }
 
   public DataWriter createWriter(int partition, long task) { return new ArrowWriting(this); }
+
+  public DataWriter createWriter(int partition, long task, long batch) {
+    return new ArrowWriting(this);
+  }
 
   List messages(Iterator rows) {
     List functions = new ArrayList();

@@ -59,6 +59,7 @@ import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
@@ -67,6 +68,8 @@ import org.apache.spark.sql.connector.write.SupportsTruncate;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory;
+import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
 import org.apache.spark.sql.execution.arrow.ArrowConverters$;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonBatchWriterFactory;
@@ -392,7 +395,27 @@ class Bridge {
     return result;
   }
 
+  StructType schema(JsonNode found) {
+    return (StructType) DataType.fromJson(((JsonNode) found.get("schema")).asText());
+  }
+
   byte[] bytes(JsonNode text) { return Base64.getDecoder().decode(text.asText()); }
+
+  PartitionReaderFactory reader(JsonNode plan, StructType schema) {
+    byte[] function = bytes((JsonNode) plan.get("function"));
+    // Rows without columns have no vectors.
+    if (((JsonNode) plan.get("columnar")).asBoolean() && !schema.isEmpty())
+      return new ArrowReads(source, function);
+    return new PythonPartitionReaderFactory(
+        source, function, schema, scala.Option.empty(), scala.Option.empty());
+  }
+
+  InputPartition[] partitions(JsonNode tasks) {
+    InputPartition[] result = new InputPartition[tasks.size()];
+    for (int i = 0; i < result.length; i++)
+      result[i] = new PythonInputPartition(i, bytes((JsonNode) tasks.get(i)));
+    return result;
+  }
 
   void predicates(ObjectNode request, Predicate[] predicates) {
     ArrayNode list = request.putArray("predicates");
@@ -424,14 +447,18 @@ class LakerootTable
     implements Table, SupportsRead, SupportsWrite, SupportsDeleteV2, SupportsMetadataColumns {
   final String name;
   final Bridge bridge;
-  final JsonNode found;
   final StructType schema;
+  JsonNode found;
 
   LakerootTable(String name, Bridge bridge, JsonNode found) {
+    this(name, bridge, found, bridge.schema(found));
+  }
+
+  LakerootTable(String name, Bridge bridge, JsonNode found, StructType schema) {
     this.name = name;
     this.bridge = bridge;
     this.found = found;
-    this.schema = (StructType) DataType.fromJson(((JsonNode) found.get("schema")).asText());
+    this.schema = schema;
   }
 
   public String name() { return name; }
@@ -456,6 +483,13 @@ class LakerootTable
     ObjectNode request = bridge.request(op);
     request.set("table", (JsonNode) found.get("table"));
     return request;
+  }
+
+  // Options of a query may bound the rows, and a count would not know.
+  boolean countable(CaseInsensitiveStringMap options) { return options.isEmpty(); }
+
+  MicroBatchStream stream(StructType wanted) {
+    throw new UnsupportedOperationException("A stream is read with format(\"lakeroot\")");
   }
 
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
@@ -547,7 +581,7 @@ class LakerootScanBuilder
 
   public boolean pushAggregation(Aggregation aggregation) {
     counting = complete
-        && options.isEmpty()
+        && table.countable(options)
         && aggregation.groupByExpressions().length == 0
         && aggregation.aggregateExpressions().length == 1
         && aggregation.aggregateExpressions()[0] instanceof CountStar;
@@ -566,7 +600,7 @@ class LakerootScanBuilder
       return new CountScan(table.name, rows);
     }
     JsonNode plan = table.bridge.ask(request);
-    if (plan.has("local")) return new RowsScan(plan, table.bridge.bytes((JsonNode) plan.get("local")));
+    if (plan.has("local")) return new RowsScan(table, plan);
     return new LakerootScan(table, plan);
   }
 }
@@ -591,14 +625,16 @@ class CountScan implements LocalScan {
 
 // Few rows that an index has found: they are here already, and no job runs for them.
 class RowsScan implements LocalScan, SupportsReportStatistics {
+  final LakerootTable table;
   final JsonNode plan;
   final StructType schema;
   final InternalRow[] rows;
 
-  RowsScan(JsonNode plan, byte[] stream) {
+  RowsScan(LakerootTable table, JsonNode plan) {
+    this.table = table;
     this.plan = plan;
-    this.schema = (StructType) DataType.fromJson(((JsonNode) plan.get("schema")).asText());
-    this.rows = rows(stream);
+    this.schema = table.bridge.schema(plan);
+    this.rows = rows(table.bridge.bytes((JsonNode) plan.get("local")));
   }
 
   static InternalRow[] rows(byte[] stream) {
@@ -619,6 +655,8 @@ class RowsScan implements LocalScan, SupportsReportStatistics {
 
   public InternalRow[] rows() { return rows; }
 
+  public MicroBatchStream toMicroBatchStream(String checkpoint) { return table.stream(schema); }
+
   public Statistics estimateStatistics() {
     return new Size(((JsonNode) plan.get("bytes")).asLong(), rows.length);
   }
@@ -632,7 +670,7 @@ class LakerootScan implements Scan, Batch, SupportsReportStatistics {
   LakerootScan(LakerootTable table, JsonNode plan) {
     this.table = table;
     this.plan = plan;
-    this.schema = (StructType) DataType.fromJson(((JsonNode) plan.get("schema")).asText());
+    this.schema = table.bridge.schema(plan);
   }
 
   public StructType readSchema() { return schema; }
@@ -641,25 +679,14 @@ class LakerootScan implements Scan, Batch, SupportsReportStatistics {
 
   public Batch toBatch() { return this; }
 
+  public MicroBatchStream toMicroBatchStream(String checkpoint) { return table.stream(schema); }
+
   public InputPartition[] planInputPartitions() {
-    JsonNode tasks = (JsonNode) plan.get("tasks");
-    InputPartition[] result = new InputPartition[tasks.size()];
-    for (int i = 0; i < result.length; i++)
-      result[i] = new PythonInputPartition(i, table.bridge.bytes((JsonNode) tasks.get(i)));
-    return result;
+    return table.bridge.partitions((JsonNode) plan.get("tasks"));
   }
 
   public PartitionReaderFactory createReaderFactory() {
-    byte[] function = table.bridge.bytes((JsonNode) plan.get("function"));
-    // Rows without columns have no vectors.
-    if (((JsonNode) plan.get("columnar")).asBoolean() && !schema.isEmpty())
-      return new ArrowReads(table.bridge.source, function);
-    return new PythonPartitionReaderFactory(
-        table.bridge.source,
-        function,
-        schema,
-        scala.Option.empty(),
-        scala.Option.empty());
+    return table.bridge.reader(plan, schema);
   }
 
   public Statistics estimateStatistics() {
@@ -699,7 +726,7 @@ class LakerootWriteBuilder implements WriteBuilder, SupportsTruncate {
   public Write build() { return new LakerootWrite(table, info, overwrite); }
 }
 
-class LakerootWrite implements Write, BatchWrite {
+class LakerootWrite implements Write, BatchWrite, StreamingWrite {
   final LakerootTable table;
   final LogicalWriteInfo info;
   final boolean overwrite;
@@ -715,22 +742,34 @@ class LakerootWrite implements Write, BatchWrite {
 
   public BatchWrite toBatch() { return this; }
 
+  public StreamingWrite toStreaming() { return this; }
+
+  public boolean useCommitCoordinator() { return true; }
+
   public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo physical) {
-    ObjectNode request = table.about("prepare_write");
-    request.put("schema", info.schema().json());
-    request.put("overwrite", overwrite);
-    table.bridge.put(request, "options", info.options().asCaseSensitiveMap());
-    plan = table.bridge.ask(request);
-    byte[] function = table.bridge.bytes((JsonNode) plan.get("function"));
-    if (((JsonNode) plan.get("batches")).asBoolean())
-      return new ArrowWrites(
-          table.bridge.source,
-          function,
-          info.schema(),
-          SQLConf.get(),
-          ((JsonNode) plan.get("bytes")).asLong());
+    byte[] function = prepared("prepare_write");
+    if (((JsonNode) plan.get("batches")).asBoolean()) return batches(function);
     return new PythonBatchWriterFactory(
         table.bridge.source, function, info.schema(), scala.Option.empty(), scala.Option.empty());
+  }
+
+  public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo physical) {
+    return batches(prepared("prepare_stream"));
+  }
+
+  byte[] prepared(String op) {
+    ObjectNode request = table.about(op);
+    request.put("schema", info.schema().json());
+    request.put("overwrite", overwrite);
+    request.put("query", info.queryId());
+    table.bridge.put(request, "options", info.options().asCaseSensitiveMap());
+    plan = table.bridge.ask(request);
+    return table.bridge.bytes((JsonNode) plan.get("function"));
+  }
+
+  ArrowWrites batches(byte[] function) {
+    long bytes = ((JsonNode) plan.get("bytes")).asLong();
+    return new ArrowWrites(table.bridge.source, function, info.schema(), SQLConf.get(), bytes);
   }
 
   ObjectNode about(String op, WriterCommitMessage[] messages) {
@@ -751,5 +790,18 @@ class LakerootWrite implements Write, BatchWrite {
 
   public void abort(WriterCommitMessage[] messages) {
     if (plan != null) table.bridge.ask(about("abort_write", messages));
+  }
+
+  public void commit(long batch, WriterCommitMessage[] messages) {
+    ObjectNode request = about("commit_stream", messages);
+    request.put("batch", batch);
+    table.bridge.ask(request);
+  }
+
+  public void abort(long batch, WriterCommitMessage[] messages) {
+    if (plan == null) return;
+    ObjectNode request = about("abort_stream", messages);
+    request.put("batch", batch);
+    table.bridge.ask(request);
   }
 }

@@ -7,7 +7,7 @@ versions it was tested with, is tried out when it is installed, and says what to
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyspark
@@ -26,15 +26,15 @@ TESTED_SPARK = ("4.3",)
 _INSTEAD = "Use lakeroot.spark.read and write, or format('lakeroot'), which need no catalog"
 
 
-class _Proxy:
-    """The Java function behind which the answers are."""
+class Proxy:
+    """A function of Python as Java knows functions."""
 
-    def __init__(self, answers: Reads) -> None:
+    def __init__(self, answers: Callable[[str], str]) -> None:
         self.answers = answers
 
     def apply(self, question: str) -> str:
-        """Answer a question of the catalog."""
-        return self.answers.apply(question)
+        """Answer a question of Java."""
+        return self.answers(question)
 
     class Java:
         """What py4j implements."""
@@ -65,7 +65,7 @@ def use_catalog(
         return catalog
     check_version()
     try:
-        answers = Answers(catalog, parallelism(spark), _written(spark), columnar=columnar)
+        answers = Answers(catalog, parallelism(spark), written(spark), columnar=columnar)
         _put(spark, name, plugin(spark, name, answers, columnar=columnar))
         # The self-test: Spark must find the catalog, ask it, and understand the answer.
         spark.sql(f"SHOW NAMESPACES IN `{name}`").collect()
@@ -129,7 +129,7 @@ def check_version() -> None:
         )
 
 
-def _written(spark: SparkSession) -> str:
+def written(spark: SparkSession) -> str:
     """Ask Spark for the name of the column in which it expects a task's message."""
     v2: Any = spark.sparkContext._jvm.org.apache.spark.sql.execution.datasources.v2  # noqa: SLF001
     return str(v2.python.UserDefinedPythonDataSource.writeOutputSchema().fieldNames()[0])
@@ -149,7 +149,7 @@ def plugin(spark: SparkSession, name: str, answers: Reads | None, *, columnar: b
     # A list, because py4j passes Python objects to methods but not into arrays.
     arguments = jvm.java.util.ArrayList()
     arguments.add(name)
-    arguments.add(None if answers is None else _Proxy(answers))
+    arguments.add(None if answers is None else Proxy(answers.apply))
     arguments.add(source)
     return catalog_class.getConstructors()[0].newInstance(arguments.toArray())
 

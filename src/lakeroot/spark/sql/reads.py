@@ -15,7 +15,7 @@ from lakeroot.spark.catalogs import TableRef
 from lakeroot.spark.failures import explained, translated
 from lakeroot.spark.opening import Opened
 from lakeroot.spark.options import ReadOptions
-from lakeroot.spark.planning import ReadTask, plan_read, read_schema, with_limit
+from lakeroot.spark.planning import ReadTask, narrowest, plan_read, read_schema, with_limit
 from lakeroot.spark.scanning import batches
 from lakeroot.spark.sql.predicates import predicate
 from lakeroot.spark.sql.tasks import PICKLE, encoded, reader
@@ -74,6 +74,7 @@ class Reads(ABC):
             options, with_row_id="_rowid" in names, with_row_address="_rowaddr" in names
         )
         everything = read_schema(opened.dataset, ref, options)
+        names = names or narrowest(everything)
         ordered = st.StructType([everything[name] for name in names])
         plan = plan_read(
             ref,

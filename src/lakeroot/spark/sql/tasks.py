@@ -8,7 +8,8 @@ from pyspark.serializers import CloudPickleSerializer
 
 from lakeroot.spark.planning import ReadTask, Scan
 from lakeroot.spark.scanning import batches
-from lakeroot.spark.source_writing import WrittenMessage
+from lakeroot.spark.source_writing import LakerootWriter, WrittenMessage
+from lakeroot.spark.streaming import LakerootSink
 from lakeroot.spark.write_tasks import WritePlan, write_rows
 
 PICKLE = CloudPickleSerializer()
@@ -28,6 +29,25 @@ def reader(scan: Scan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Recor
             yield from batches(scan, task)
 
     return read_task
+
+
+def part_reader(cells: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Read tasks that come with all they must know: those of a stream differ in their version."""
+    for batch in cells:
+        scan, task = PICKLE.loads(batch.column(0)[0].as_py())
+        yield from batches(scan, task)
+
+
+def target_writer(
+    target: LakerootWriter | LakerootSink, column: str
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Make the function that lets a writer of the source write the rows of one task."""
+
+    def write_task(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        message = PICKLE.dumps(target.write(iter(rows)))
+        yield pa.record_batch([pa.array([message], pa.binary())], names=[column])
+
+    return write_task
 
 
 def writer(
