@@ -7,7 +7,6 @@ import java.util.Map;
 import java.util.Properties;
 import java.util.function.Function;
 import java.util.function.Supplier;
-import org.apache.spark.SparkEnv;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableProvider;
 import org.apache.spark.sql.connector.expressions.Transform;
@@ -32,7 +31,7 @@ public class DefaultSource implements TableProvider {
   private static synchronized Supplier sources() {
     Properties known = System.getProperties();
     // What was made for a context that has ended is of no use to the one after it.
-    String running = SparkEnv.get().conf().get("spark.app.id", "");
+    String running = SQLConf.get().getConfString("spark.app.id", "");
     if (!running.equals(known.get("lakeroot.spark.application"))) return null;
     Function python = (Function) known.get("lakeroot.spark.making");
     // Asked once, whatever comes of it.
