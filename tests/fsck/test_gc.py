@@ -175,6 +175,15 @@ def test_nothing_goes_while_the_rows_cannot_be_read(root: Path) -> None:
     assert files(root) == before
 
 
+def test_a_file_in_the_root_that_somebody_left_unfinished_stops_nothing(root: Path) -> None:
+    (root / "notes#1").write_bytes(b"half")
+    make_old(root)
+
+    opened(root).gc(timedelta(days=7))
+
+    assert not (root / "notes#1").exists()
+
+
 def test_a_window_cannot_be_negative(root: Path) -> None:
     with pytest.raises(InvalidInputError):
         opened(root).gc(timedelta(days=-1))

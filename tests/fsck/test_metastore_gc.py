@@ -1,13 +1,17 @@
 """Collecting the garbage of a metastore takes what was dropped, and nobody's data."""
 
 import shutil
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lakeroot.lake import Lake
+from lakeroot.model.spreading import here
 from lakeroot.namespace.deltacat import DeltaCatNamespace
+from lakeroot.storage.deltacat.cleaning import Deleting
 from tests.fsck.conftest import ROWS, make_old
 from tests.fsck.metastores import LAYOUTS, forget_claim, location_of, opened
 
@@ -61,6 +65,24 @@ def test_the_rest_of_a_dropped_table_goes_and_its_bytes_are_told(place: Path) ->
 
     assert gone[where.relative_to(place).as_posix()] == size
     assert not where.exists()
+
+
+def test_a_directory_that_is_registered_after_the_look_stays(place: Path) -> None:
+    where = location_of(place, "t")
+    copy = shutil.copytree(where, place.parent / "copy")
+    opened(place).drop_table("air.t")
+    shutil.move(copy, where)
+    make_old(place)
+    location = where.relative_to(place).as_posix()
+
+    def meanwhile(work: Any, items: Sequence[Any]) -> list[Any]:
+        if isinstance(work, Deleting):
+            opened(place).namespace.register_table({"id": ["air", "back"], "location": location})
+        return here(work, items)
+
+    opened(place).namespace.gc(WEEK, spread=meanwhile)  # type: ignore[attr-defined]
+
+    assert opened(place)["air.back"].count() == 10
 
 
 def test_a_directory_in_which_nothing_was_committed_goes(place: Path) -> None:

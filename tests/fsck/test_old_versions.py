@@ -305,3 +305,15 @@ def varint(number: int) -> bytes:
         number >>= 7
     out.append(number)
     return bytes(out)
+
+
+def test_to_keep_no_version_is_refused_before_anything_goes(tmp_path: Path) -> None:
+    lake = opened(tmp_path)
+    lake.create_table("t", ROWS)
+    (tmp_path / "notes#1").write_bytes(b"half")
+    make_old(tmp_path)
+
+    with pytest.raises(InvalidInputError, match="At least one"):
+        opened(tmp_path).gc(old_versions=True, keep=0)
+
+    assert (tmp_path / "notes#1").exists()

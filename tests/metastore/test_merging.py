@@ -27,6 +27,7 @@ VALUES: list[tuple[str, list[Any], pa.DataType]] = [
         pa.timestamp("us", "UTC"),
     ),
     ("nothing", [None] * 6, pa.null()),
+    ("words of a few", ["a", "b", None, "c", "d", "e"], pa.dictionary(pa.int32(), pa.string())),
 ]
 
 

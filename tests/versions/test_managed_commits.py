@@ -77,6 +77,22 @@ def test_later_commits_point_rows_to_the_final_files(
         assert rows[f"t${version}"]["manifest_path"] == str(final).lstrip("/")
 
 
+def test_rows_are_pointed_though_a_version_was_put_there_directly(
+    managed: DirectoryNamespace, root: Path
+) -> None:
+    table = make_table(managed, "t", versions=7)
+    direct_append(table)
+    for _ in range(8):
+        lance.write_dataset(ROWS, namespace_client=managed, table_id=["t"], mode="append")
+
+    lance.write_dataset(ROWS, namespace_client=managed, table_id=["t"], mode="append")
+
+    rows = version_rows(root)
+    for version in range(1, 17):
+        final = table / "_versions" / manifest_name(version)
+        assert rows[f"t${version}"]["manifest_path"] == str(final).lstrip("/")
+
+
 def test_rows_of_tables_in_namespaces_carry_the_whole_name(
     managed: DirectoryNamespace, root: Path
 ) -> None:

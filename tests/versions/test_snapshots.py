@@ -1,5 +1,6 @@
 """The whole catalog as it was: every table at the version it had then."""
 
+import pickle
 import time
 from pathlib import Path
 
@@ -191,6 +192,15 @@ def test_the_past_cannot_be_written(managed: DirectoryNamespace, root: Path) -> 
 
     assert files_below(table) == before
     assert row_count(managed, "t") == 9
+
+
+def test_the_past_does_not_become_the_present_in_another_process(
+    managed: DirectoryNamespace,
+) -> None:
+    make_table(managed, "t")
+
+    with pytest.raises(TypeError, match="as it was"):
+        pickle.dumps(managed.at(version=1).catalog)
 
 
 def test_versions_deleted_since_are_not_shown_by_the_past(

@@ -310,12 +310,6 @@ class Catalog:
         """Let go of whatever the store holds open."""
         self.store.close()
 
-    def __getstate__(self) -> Any:
-        raise TypeError(
-            "A catalog cannot travel to another process: send the properties it was opened with, "
-            "and open it again there"
-        )
-
     def _commit_until_unraced(self, plan: Callable[[View], list[Change]]) -> Committed:
         """Commit changes that were worked out from a view; work them out again if it was old."""
         changes = plan(self.store.read())

@@ -54,6 +54,14 @@ def _nothing(catalog: Catalog, table: Table) -> None:
     """Do nothing more."""
 
 
+def require_kept(keep: int) -> None:
+    """Refuse to clean up every version of a table."""
+    if keep < 1:
+        raise InvalidInputError(
+            "At least one version of each table is kept", fix="Keep one version or more"
+        )
+
+
 def collect_old_versions(
     catalog: Catalog,
     older_than: timedelta,
@@ -70,10 +78,7 @@ def collect_old_versions(
     ``opened`` opens a table by its files, where the options of the root do not, and ``afterwards``
     is called for every table that was cleaned. Whomever `spread` finds does the work.
     """
-    if keep < 1:
-        raise InvalidInputError(
-            "At least one version of each table is kept", fix="Keep one version or more"
-        )
+    require_kept(keep)
     window = max(older_than, SHORTEST).total_seconds()
     cutoff_ms = int((time.time() - window) * 1000)
     tables = catalog.store.read().all_tables(None, None)

@@ -222,10 +222,11 @@ class VersionCommits:
         if found.newest % _POINTED_TOGETHER:
             return []
         pointed = []
-        for number in range(found.newest, 0, -1):
+        # Twice as far: the last time may have been passed over for versions that were taken in.
+        for number in range(found.newest, found.newest - 2 * _POINTED_TOGETHER, -1):
             row = found.kept.get(number)
             if row is None or not is_staged(row):
-                break
+                continue
             whole = found.version(number)
             if whole is not None and whole.manifest_path != row.manifest_path:
                 pointed.append(replace(whole, metadata=row.metadata))

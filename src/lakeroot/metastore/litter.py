@@ -68,6 +68,7 @@ class Litter:
         self._files = files
         self._index: Index = log.index
         self._alive = alive
+        self._seen = log.index.head  # Other threads of this client may commit from here on.
         self._kept = {
             place: kept
             for chains in (log.index.objects, log.index.names)
@@ -91,8 +92,9 @@ class Litter:
                 yield info.path
         for place, chain in self._index.names.copy().items():
             # Private names lie where a listing of objects does not look.
-            for revision in chain if place.startswith("_") else ():
-                if (path_of := self._log.path_of(place, revision)) not in kept:
+            for revision in chain.copy() if place.startswith("_") else ():
+                path_of = self._log.path_of(place, revision)
+                if revision.sequence <= self._seen and path_of not in kept:
                     yield path_of
 
     def data(self, now_ms: int, patience_ms: int) -> Iterator[ObjectInfo]:

@@ -68,11 +68,6 @@ class CommitLog:
             return self.index
 
     @property
-    def contents_held(self) -> int:
-        """How many contents of objects are in memory."""
-        return len(self.contents)
-
-    @property
     def has_strangers(self) -> bool:
         """Whether another implementation writes to the catalog too, or did."""
         return self._foreign.has_strangers

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from lakeroot.catalog import Catalog
-from lakeroot.catalog.old_versions import KEPT_AT_LEAST, collect_old_versions
+from lakeroot.catalog.old_versions import KEPT_AT_LEAST, collect_old_versions, require_kept
 from lakeroot.catalog.repairing import Repair, repair
 from lakeroot.model.identifiers import Identifier
 from lakeroot.model.spreading import Spread, here
@@ -67,6 +67,8 @@ class CaredNamespace(LakerootNamespace):
     ) -> Collected:
         """Collect; old versions too if it is said how many of them to keep."""
         with translated():
+            if keep is not None:
+                require_kept(keep)  # Before anything is deleted.
             done = self._collected(older_than, under, dry_run=dry_run, spread=spread)
             if keep is None:
                 return done

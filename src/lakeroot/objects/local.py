@@ -194,7 +194,7 @@ class LocalObjects:
         with translated(f"listing {prefix}"):
             for directory, _, names in os.walk(self.local_path(prefix)):
                 for name in filter(_is_unfinished, names):
-                    place = f"{directory}/{name}"
+                    place = os.path.join(directory, name)  # noqa: PTH118 (the root ends in a slash)
                     with contextlib.suppress(FileNotFoundError):
                         yield _info(place.removeprefix(self._prefix), os.stat(place))  # noqa: PTH116
 
@@ -284,7 +284,7 @@ class LocalObjects:
         return True
 
     def _sync_directory(self, target: str) -> None:
-        self._sync_content(target[: target.rindex("/")])
+        self._sync_content(target[: target.rindex("/")] or "/")
 
     def _sync_content(self, place: str) -> None:
         if not self._fsync:

@@ -176,7 +176,9 @@ def _column_codes(column: Any) -> Any:
 
 def _in_one(column: Any) -> Any:
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
+    whole = pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
+    # Arrow does not look for values of a dictionary among others.
+    return whole.dictionary_decode() if pa.types.is_dictionary(whole.type) else whole
 
 
 def _fitted(table: Any, schema: Schema) -> Any:

@@ -43,7 +43,7 @@ def collect_unowned(
         and view.owner_of(location) is None
         and not (view.is_claimed(location) and state.has_version)
     ]
-    if not dry_run:
+    if nobodys and not dry_run:
         nobodys = _those(nobodys, spread(Deleting(looking), nobodys))
     return {location: seen[location].size for location in nobodys}
 
@@ -90,16 +90,20 @@ class Looking:
 
 @dataclass(frozen=True, slots=True)
 class Deleting:
-    """Deletes directories that nobody has changed even now; it pickles."""
+    """Deletes directories that nobody has changed or owns even now; it pickles."""
 
     looking: Looking
 
     def __call__(self, locations: Sequence[str]) -> list[bool]:
         """Delete some directories; tell which of them are gone."""
-        return [self._delete(location) for location in locations]
+        # Read anew where this arrives: by now a table may have been registered there.
+        metastore = Metastore(self.looking.objects, read_only=True)
+        return [self._delete(location, metastore) for location in locations]
 
-    def _delete(self, location: str) -> bool:
+    def _delete(self, location: str, metastore: Metastore) -> bool:
         if not self.looking.state(location).is_still:
+            return False
+        if DeltaCatView(metastore.view()).owner_of(location) is not None:
             return False
         self.looking.objects.delete_directory(location)
         return True

@@ -96,6 +96,8 @@ class LanceDirStore:
         self._view = DirectoryView(self.manifest, self.directory)
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self.is_past:
+            raise TypeError("The catalog as it was stays where it was opened")
         return LanceDirStore, (self.root, self.settings, self.objects)
 
     @property
