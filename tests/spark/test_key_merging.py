@@ -22,6 +22,7 @@ DAY = dt.date(2020, 1, 1)
 MOMENT = dt.datetime(2020, 1, 1)  # noqa: DTZ001  # a moment without a zone
 KEYS = {
     "longs": (pa.int64(), lambda n: n * 3 - 9),
+    "the smallest longs": (pa.int64(), lambda n: -(2**63) + n),
     "bytes": (pa.int8(), lambda n: n - 5),
     "large numbers without a sign": (pa.uint64(), lambda n: 2**63 - 4 + n),
     "strings": (pa.string(), lambda n: f'it\'s `{n}` "ü"'),
@@ -163,7 +164,7 @@ def test_a_table_that_was_emptied_takes_every_row(tmp_path):
     assert (done.inserted, content(location)) == (2, [{"id": 1}, {"id": 2}])
 
 
-def test_a_merge_that_lost_its_race_leaves_nothing_behind(tmp_path):
+def test_a_merge_that_lost_its_race_leaves_no_data_files_behind(tmp_path):
     location = str(tmp_path / "t.lance")
     lance.write_dataset(pa.table({"id": [1, 2]}), location)
     plan = planned(location)

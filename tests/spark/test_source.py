@@ -131,3 +131,32 @@ def test_a_stream_into_a_branch_recognises_its_batches_there(root, catalog):
     branch = lance.dataset(location).checkout_version(("trial", None))
     assert sorted(branch.to_table()["id"].to_pylist()) == [1, 2, 3]
     assert lance.dataset(location).count_rows() == 1
+
+
+def test_a_schema_that_promises_no_nulls_is_not_believed(spark, root, catalog):
+    put(catalog, "shop.holes", pa.table({"x": pa.array([1, None], pa.int64())}))
+    given = st.StructType([st.StructField("x", st.LongType(), nullable=False)])
+
+    data = spark.read.format("lakeroot").schema(given).option("root", root).load("shop.holes")
+
+    assert data.where("x IS NULL").count() == 1
+
+
+def test_a_filter_on_a_year_that_python_does_not_have_is_left_to_spark(spark, root, catalog):
+    put(catalog, "shop.days", pa.table({"d": pa.array([0, 1], pa.date32())}))
+
+    data = spark.read.format("lakeroot").option("root", root).load("shop.days")
+
+    assert data.where("d < make_date(12345, 1, 1)").count() == 2
+
+
+def test_a_frame_of_a_tag_that_was_moved_says_so_once_it_is_forgotten(spark, root, orders):
+    lance.dataset(orders).tags.create("then", 1)
+    tagged = spark.read.format("lakeroot").options(root=root, tag="then").load("shop.orders")
+    lance.dataset(orders).delete("id < 50")
+    lance.dataset(orders).tags.update("then", 2)
+    for _ in range(16):
+        load(spark, root)
+
+    with pytest.raises(Exception, match="not what it was"):
+        tagged.collect()

@@ -239,6 +239,17 @@ def test_writers_of_one_new_table_all_get_their_rows_in(spark, root, catalog):
     assert orphans(where(catalog, "shop", "t")) == set()
 
 
+def test_a_job_id_makes_a_write_to_a_branch_happen_once(spark, root, catalog):
+    location = put(catalog, "shop.t", pa.table({"id": pa.array([0], pa.int64())}))
+    lance.dataset(location).create_branch("trial")
+    data = spark.range(1, 3)
+
+    for _ in range(2):
+        lakeroot.spark.write(data, "shop.t", root=root, branch="trial", job_id="load-1")
+
+    assert lakeroot.spark.read(spark, "shop.t", root=root, branch="trial").count() == 3
+
+
 def test_a_branch_takes_appends(spark, root, catalog):
     lakeroot.spark.write(frame(spark, 0, 2), "shop.t", root=root)
     location = where(catalog, "shop", "t")

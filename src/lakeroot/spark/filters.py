@@ -68,7 +68,8 @@ def literal(value: Any) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
-        return str(value) if -(2**63) <= value < 2**63 else None
+        # Lance reads the smallest of all as a double without its sign.
+        return str(value) if -(2**63) < value < 2**63 else None
     if isinstance(value, float):
         return repr(value) if math.isfinite(value) and value != 0.0 else None
     if isinstance(value, str):
@@ -84,7 +85,7 @@ def literal(value: Any) -> str | None:
 
 def _decimal(value: decimal.Decimal) -> str | None:
     """Write an exact number: Lance takes one with a point for a double, and refuses that."""
-    if value == value.to_integral_value() and -(2**63) <= value < 2**63:
+    if value == value.to_integral_value() and -(2**63) < value < 2**63:
         return str(int(value))
     _, digits, exponent = value.as_tuple()
     scale = max(0, -int(exponent))

@@ -5,7 +5,7 @@ that come together were often made together, so here Lance reads only the keys b
 and the largest of the source, and Arrow joins what is left with the source.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import lance
@@ -25,6 +25,8 @@ PRIMARY_KEY = b"lance-schema:unenforced-primary-key"
 _LOOKED_UP = 1000
 # Keys as dense as this in their range are found by reading the range from an index.
 _DENSE = 4
+# So many rows are copied at once: one row of the source may replace very many of the table.
+_TAKEN = 4096
 _NUMBER = "__lakeroot_number"
 _JOINED = (
     pa.types.is_integer,
@@ -72,14 +74,14 @@ def merge_by_keys(
     def work() -> list[Any]:
         with translated(f"Table {plan.table.ref} cannot be merged into"):
             changes = _changes(target_of(plan), rows, keys, update=update, insert=insert)
-            return [change_rows(plan, changes.to_batches())]
+            return [change_rows(plan, changes)]
 
     return committed(plan, work, {JOB: plan.job})
 
 
 def _changes(
     dataset: Any, rows: pa.Table, keys: Sequence[str], *, update: bool, insert: bool
-) -> pa.Table:
+) -> Iterator[pa.RecordBatch]:
     """Give each row of the source the address of the row that it replaces, if there is one."""
     addresses, numbers = _matches(dataset, rows.select(list(keys)))
     is_new = np.ones(len(rows), dtype=bool)
@@ -92,11 +94,20 @@ def _changes(
     sorting = np.argsort(order, kind="stable")
     order = order[sorting]
     comes = pa.array(goes[sorting], mask=is_new[order])
-    if not np.array_equal(order, np.arange(len(rows))):
-        rows = rows.take(pa.array(order))
-    return rows.append_column(ADDRESS, comes).append_column(
-        COMES, pa.repeat(pa.scalar(value=True), len(rows))
+    if np.array_equal(order, np.arange(len(rows))):
+        yield from _coming(rows, comes)
+        return
+    for start in range(0, len(order), _TAKEN):
+        some = slice(start, start + _TAKEN)
+        yield from _coming(rows.take(pa.array(order[some])), comes[some])
+
+
+def _coming(rows: pa.Table, addresses: pa.Array) -> list[pa.RecordBatch]:
+    yes = pa.repeat(pa.scalar(value=True), len(rows))
+    batches: list[pa.RecordBatch] = (
+        rows.append_column(ADDRESS, addresses).append_column(COMES, yes).to_batches()
     )
+    return batches
 
 
 def _matches(dataset: Any, keys: pa.Table) -> tuple[np.ndarray, np.ndarray]:
@@ -135,7 +146,10 @@ def _between(name: str, values: pa.ChunkedArray) -> str | None:
     kind = values.type
     if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_date32(kind)):
         return None
-    ends = pc.min_max(values).as_py()
+    try:
+        ends = pc.min_max(values).as_py()
+    except OverflowError:  # A date in a year that Python does not have.
+        return None
     least, most = literal(ends["min"]), literal(ends["max"])
     if least is None or most is None:
         return None

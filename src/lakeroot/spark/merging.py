@@ -43,9 +43,9 @@ from lakeroot.spark.opening import open_table
 from lakeroot.spark.options import WriteOptions, parse, table_of
 from lakeroot.spark.row_changes import ChangeResult
 from lakeroot.spark.write_tasks import WritePlan, target_of
-from lakeroot.spark.writing import prepare, write
+from lakeroot.spark.writing import newest_at, prepare, write
 
-# A source of this many rows is merged by Lance in the driver: faster up to millions of rows.
+# A source of this many rows is merged in the driver: faster up to millions of rows.
 DRIVER_ROWS = 1_000_000
 DRIVER_BYTES = 256 << 20
 # Small as an estimate, which compression and filters can put far off: a tenth of what may come.
@@ -77,7 +77,7 @@ def merge(
     check_key_columns(source, keys)
 
     def attempt() -> ChangeResult:
-        done = _done(ref, job_id)
+        done = _done(ref, job_id, settings.branch)
         if done is not None:
             return done
         if exists(ref) is None:
@@ -196,16 +196,16 @@ def _appending(settings: WriteOptions, job_id: str | None) -> WriteOptions:
     )
 
 
-def _done(ref: TableRef, job_id: str | None) -> ChangeResult | None:
+def _done(ref: TableRef, job_id: str | None, branch: str | None) -> ChangeResult | None:
     if job_id is None:
         return None
     found = exists(ref)
-    version = None if found is None else find_job(open_table(found), JOB, job_id)
+    version = None if found is None else find_job(newest_at(found, branch), JOB, job_id)
     return None if version is None else ChangeResult(version, already_done=True)
 
 
 def _simple(source: DataFrame, plan: WritePlan, words: tuple[str, str, str]) -> bool:
-    """Tell whether Lance's own merge does this: whole rows into the main branch."""
+    """Tell whether the driver can do this: whole rows into the main branch."""
     whole = set(plan.schema.names) == set(source.columns)
     return bool(whole and words[0] != "delete" and plan.options.branch in (None, "main"))
 

@@ -162,7 +162,7 @@ def _found_after(plan: WritePlan, error: BaseException) -> int | None:
     if isinstance(error, AlreadyExistsError | ConcurrentModificationError):
         return None
     try:
-        return find_job(open_table(plan.table), JOB, plan.job, newer_than=plan.read_version)
+        return find_job(newest_of(plan), JOB, plan.job, newer_than=plan.read_version)
     except LakerootError:
         # Nobody knows: leave every file where it is, garbage collection will know later.
         raise error from None
@@ -212,10 +212,16 @@ def _after_lost_creation(plan: WritePlan, fragments: list[Any], properties: dict
 
 def newest_of(plan: WritePlan) -> lance.LanceDataset:
     """Open the newest version of the table, or of the branch, that is written."""
-    newest = open_table(plan.table)
-    if plan.options.branch in (None, "main"):
+    return newest_at(plan.table, plan.options.branch)
+
+
+def newest_at(table: Located, branch: str | None) -> lance.LanceDataset:
+    """Open the newest version of a table, or of a branch of it."""
+    newest = open_table(table)
+    if branch in (None, "main"):
         return newest
-    return newest.checkout_version((plan.options.branch, None))
+    with translated(f"Branch {branch!r} of table {table.ref} cannot be opened"):
+        return newest.checkout_version((branch, None))
 
 
 def append_fragments(
@@ -249,8 +255,7 @@ def append_fragments(
 
 def _surely_uncommitted(plan: WritePlan) -> bool:
     try:
-        dataset = open_table(plan.table)
-        return find_job(dataset, JOB, plan.job, newer_than=plan.read_version) is None
+        return find_job(newest_of(plan), JOB, plan.job, newer_than=plan.read_version) is None
     except TableNotFoundError:
         return True
     except LakerootError:
@@ -291,7 +296,7 @@ def _done_before(ref: TableRef, options: WriteOptions) -> WriteResult | None:
     found = exists(ref) if options.job_id else None
     if found is None or options.job_id is None:
         return None
-    version = find_job(open_table(found), JOB, options.job_id)
+    version = find_job(newest_at(found, options.branch), JOB, options.job_id)
     if version is None:
         return None
     return WriteResult(ref, version, 0, 0, options.job_id, already_done=True)

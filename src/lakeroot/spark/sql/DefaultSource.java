@@ -7,6 +7,8 @@ import java.util.Map;
 import java.util.Properties;
 import java.util.function.Function;
 import java.util.function.Supplier;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.classic.SparkSession$;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableProvider;
 import org.apache.spark.sql.connector.expressions.Transform;
@@ -19,7 +21,7 @@ public class DefaultSource implements TableProvider {
   private final TableProvider real = made();
 
   private static TableProvider made() {
-    if (SQLConf.get().getConfString("spark.lakeroot.columnar", "true").equals("true")) {
+    if (settings().getConfString("spark.lakeroot.columnar", "true").equals("true")) {
       Supplier sources = sources();
       if (sources != null) return (TableProvider) sources.get();
     }
@@ -28,10 +30,17 @@ public class DefaultSource implements TableProvider {
     return rows;
   }
 
+  // A thread that Python has started has no active session.
+  private static SQLConf settings() {
+    scala.Option session = SparkSession$.MODULE$.getActiveSession();
+    if (session.isEmpty()) session = SparkSession$.MODULE$.getDefaultSession();
+    return session.isEmpty() ? SQLConf.get() : ((SparkSession) session.get()).sessionState().conf();
+  }
+
   private static synchronized Supplier sources() {
     Properties known = System.getProperties();
     // What was made for a context that has ended is of no use to the one after it.
-    String running = SQLConf.get().getConfString("spark.app.id", "");
+    String running = settings().getConfString("spark.app.id", "");
     if (!running.equals(known.get("lakeroot.spark.application"))) return null;
     Function python = (Function) known.get("lakeroot.spark.making");
     // Asked once, whatever comes of it.

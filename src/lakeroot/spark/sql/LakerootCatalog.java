@@ -3,6 +3,7 @@
 // diamonds, casts where a generic type would do, and classes that only the driver ever loads.
 package lakeroot.spark;
 
+import com.fasterxml.jackson.core.StreamReadConstraints;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
@@ -348,6 +349,9 @@ class Bridge {
   Bridge(Function python, UserDefinedPythonDataSource source) {
     this.python = python;
     this.source = source;
+    // A plan carries the manifest of its table, and Jackson stops at 20 million characters.
+    mapper.getFactory().setStreamReadConstraints(
+        StreamReadConstraints.builder().maxStringLength(Integer.MAX_VALUE).build());
   }
 
   ObjectNode request(String op) {

@@ -12,6 +12,7 @@ import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TableProvider;
 import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.ScanBuilder;
@@ -68,7 +69,9 @@ class LakerootSource implements TableProvider {
 
   // Called for writes too, and for reads whose schema the user gives: then nothing is found yet.
   public Table getTable(StructType schema, Transform[] partitioning, Map properties) {
-    return new SourceTable(bridge, found, schema, properties);
+    // What a user says of nulls is not checked, and Spark would believe it.
+    StructType safe = found == null ? schema.asNullable() : schema;
+    return new SourceTable(bridge, found, safe, properties);
   }
 
   public boolean supportsExternalMetadata() { return true; }
@@ -113,6 +116,9 @@ class SourceTable extends LakerootTable {
     find();
     return new LakerootScanBuilder(this, new CaseInsensitiveStringMap(options));
   }
+
+  // A frame is read; rows are deleted with the catalog or with a job.
+  public boolean canDeleteWhere(Predicate[] predicates) { return false; }
 
   MicroBatchStream stream(StructType wanted) { return new TableStream(this, wanted); }
 }

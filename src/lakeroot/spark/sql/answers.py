@@ -29,9 +29,6 @@ _CHOOSING = frozenset({"version", "tag", "branch", "asof"})
 _SPARKS_OWN_PROPERTIES = frozenset({"provider", "owner", "external", "is_managed_location"})
 
 
-_KEPT = 16
-
-
 def _key(table: dict[str, Any]) -> str:
     return json.dumps([table["id"], table.get("pinned")])
 
@@ -46,7 +43,6 @@ class Answers(Reads):
         self.catalog = catalog
         self.written_column = written_column
         self.writes: dict[str, WritePlan] = {}
-        self.opened: dict[str, Opened] = {}
 
     def _client(self) -> ln.LanceNamespace:
         return self.catalog.connect()
@@ -67,12 +63,6 @@ class Answers(Reads):
         kept = self.opened.get(_key(table)) if same else None
         return ref, options, kept or opened_for(ref, options)
 
-    def _keep(self, table: dict[str, Any], opened: Opened) -> None:
-        """Keep what was opened to analyse a query, because planning it asks for the same."""
-        self.opened[_key(table)] = opened
-        while len(self.opened) > _KEPT:
-            self.opened.pop(next(iter(self.opened)))
-
     # Tables
 
     def op_load_table(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -87,7 +77,7 @@ class Answers(Reads):
         pinned = chosen or {"pinned": dataset.version}
         table = {"id": request["id"], "cut": opened.cut, **pinned}
         if not chosen:
-            self._keep(table, opened)
+            self.keep(_key(table), opened)
         return {
             "table": table,
             "schema": schema.json(),

@@ -77,7 +77,10 @@ def value(tree: dict[str, Any]) -> str | None:
     if kind in ("float", "double"):
         return literal(float(text))
     if kind == "date":
-        return literal(_EPOCH + dt.timedelta(days=int(text)))
+        try:
+            return literal(_EPOCH + dt.timedelta(days=int(text)))
+        except OverflowError:  # A year that Python does not have.
+            return None
     if kind in _ZONES:
         return moment(int(text), _ZONES[kind])
     if kind.startswith("decimal"):

@@ -28,6 +28,7 @@ _KINDS: tuple[tuple[type[LakerootError], str], ...] = (
     (errors.NamespaceNotEmptyError, "NamespaceNotEmpty"),
 )
 _BOUNDED = frozenset({"limit", "vector", "fulltextquery"})
+_KEPT = 16
 
 
 class Reads(ABC):
@@ -36,6 +37,14 @@ class Reads(ABC):
     def __init__(self, parallelism: int, *, columnar: bool) -> None:
         self.parallelism = parallelism
         self.columnar = columnar
+        self.opened: dict[str, Opened] = {}
+
+    def keep(self, key: str, opened: Opened) -> None:
+        """Keep what was opened to analyse a query, because planning it asks for the same."""
+        self.opened[key] = opened
+        # Questions come from as many threads as Spark has queries.
+        for old in list(self.opened)[:-_KEPT]:
+            self.opened.pop(old, None)
 
     def apply(self, question: str) -> str:
         """Answer a question; an error is an answer too, because nothing may be raised in Java."""

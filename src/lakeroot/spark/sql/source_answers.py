@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import types as st
 from pyspark.sql.streaming import datasource as limits
 
-from lakeroot.model.errors import InvalidInputError
+from lakeroot.model.errors import ConcurrentModificationError, InvalidInputError
 from lakeroot.spark.catalogs import TableRef
 from lakeroot.spark.opening import Opened, opened_for
 from lakeroot.spark.options import ReadOptions, parse, table_of
@@ -20,8 +20,6 @@ from lakeroot.spark.sql.reads import Reads
 from lakeroot.spark.sql.tasks import PICKLE, encoded, part_reader, target_writer
 from lakeroot.spark.streaming import LakerootSink, LakerootStream, stream_sink
 
-_KEPT = 16
-
 
 class SourceAnswers(Reads):
     """Answer the questions of one session's source."""
@@ -31,7 +29,6 @@ class SourceAnswers(Reads):
         self.written_column = written_column
         self.writers: dict[str, LakerootWriter] = {}
         self.sinks: dict[str, LakerootSink] = {}
-        self.opened: dict[str, Opened] = {}
 
     # Reads
 
@@ -44,10 +41,7 @@ class SourceAnswers(Reads):
         if "schema" in request:
             schema = _fitting(_schema(request), schema, ref)
         key = uuid.uuid4().hex
-        self.opened[key] = opened
-        # Questions come from as many threads as Spark has queries.
-        for old in list(self.opened)[:-_KEPT]:
-            self.opened.pop(old, None)
+        self.keep(key, opened)
         return {
             "table": {"key": key, "version": opened.dataset.version, "cut": opened.cut},
             "schema": schema.json(),
@@ -61,7 +55,14 @@ class SourceAnswers(Reads):
         ref, options = table_of(given), parse(ReadOptions, given)
         if options.version is None and options.tag is None and options.as_of is None:
             options = replace(options, version=table["version"])
-        return ref, options, self.opened.get(table["key"]) or opened_for(ref, options)
+        opened = self.opened.get(table["key"]) or opened_for(ref, options)
+        if opened.dataset.version != table["version"]:
+            raise ConcurrentModificationError(
+                f"Table {ref} is not what it was when the frame was loaded",
+                "its tag was moved, or a version was added before the time that was asked for",
+                "Load it again",
+            )
+        return ref, options, opened
 
     # Writes
 
@@ -81,7 +82,9 @@ class SourceAnswers(Reads):
 
     def op_abort_write(self, request: dict[str, Any]) -> bool:
         """Remove what the tasks have written."""
-        self.writers.pop(request["write"]).abort(_messages(request))
+        writer = self.writers.pop(request["write"], None)
+        if writer is not None:
+            writer.abort(_messages(request))
         return True
 
     def op_prepare_stream(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -100,7 +103,9 @@ class SourceAnswers(Reads):
 
     def op_abort_stream(self, request: dict[str, Any]) -> bool:
         """Remove what the tasks of a micro-batch have written."""
-        self.sinks.pop(request["write"]).abort(_messages(request), request["batch"])
+        sink = self.sinks.pop(request["write"], None)
+        if sink is not None:
+            sink.abort(_messages(request), request["batch"])
         return True
 
     def _prepared(self, token: str, target: LakerootWriter | LakerootSink) -> dict[str, Any]:
