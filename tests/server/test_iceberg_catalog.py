@@ -6,7 +6,7 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pytest
-from lance_namespace import LanceNamespace
+from lance_namespace import DropTableRequest, LanceNamespace
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import (
     BadRequestError,
@@ -18,6 +18,7 @@ from pyiceberg.exceptions import (
 )
 
 import lakeroot
+from lakeroot.server.iceberg import lance_tables
 from lakeroot.server.iceberg.face import HANDLERS
 from lakeroot.server.iceberg.routes import ROUTES
 from tests.server.http import Answer, Client
@@ -164,6 +165,26 @@ def test_a_lance_table_is_created_from_an_iceberg_schema(
         iceberg.create_table("none.t", ROWS.schema, properties={"table_type": "lance"})
     lance.write_dataset(ROWS, namespace_client=rest, table_id=["prod", "t"], mode="append")
     assert lance.dataset(namespace_client=rest, table_id=["prod", "t"]).count_rows() == 3
+
+
+def test_a_table_that_is_dropped_before_the_answer_was_made_all_the_same(
+    iceberg: Catalog, http: Client, rest: LanceNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    iceberg.create_namespace("prod")
+    find = lance_tables.find
+
+    def dropped_meanwhile(catalog: Any, identifier: Any) -> Any:
+        rest.drop_table(DropTableRequest(id=list(identifier)))
+        return find(catalog, identifier)
+
+    monkeypatch.setattr(lance_tables, "find", dropped_meanwhile)
+    for columns in ([], [{"id": 1, "name": "a", "type": "long", "required": False}]):
+        schema = {"type": "struct", "schema-id": 0, "fields": columns}
+        body = {"name": "t", "schema": schema, "properties": {"table_type": "lance"}}
+        answer = http.post("/iceberg/v1/namespaces/prod/tables", body)
+        assert answer.status == 200, answer.body
+        assert answer.json["metadata"]["location"].endswith("$t")
+    assert not iceberg.table_exists("prod.t")
 
 
 def test_management_that_the_catalog_has_not_is_refused_before_anything_is_made(

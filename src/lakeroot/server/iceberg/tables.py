@@ -14,10 +14,11 @@ from lance_namespace import (
     RegisterTableRequest,
     RenameTableRequest,
 )
+from lance_namespace.errors import LanceNamespaceError
 
 from lakeroot.server.iceberg import lance_tables, mirror, ordinary
 from lakeroot.server.iceberg.calls import Call, table_in
-from lakeroot.server.iceberg.catalog import MIRROR, SCAN_PLANNING, Catalog
+from lakeroot.server.iceberg.catalog import MIRROR, SCAN_PLANNING, Catalog, as_uri
 from lakeroot.server.iceberg.credentials import config_of, credentials_of
 from lakeroot.server.iceberg.errors import (
     bad_request,
@@ -110,27 +111,50 @@ def create_table(catalog: Catalog, call: Call) -> Response:
     if str(properties.get("managed_by", "")).lower() == "impl" and not catalog.manages_versions():
         raise bad_request("This catalog does not manage versions; leave out managed_by=impl")
     own = kept({k: v for k, v in properties.items() if k not in RESERVED_PROPERTIES})
-    _create_lance(catalog, call, schema, {**own, TABLE_UUID: str(uuid.uuid4())})
-    return loaded(catalog, call, lance_tables.find(catalog, call.identifier))
+    properties = {**own, TABLE_UUID: str(uuid.uuid4())}
+    return _made(catalog, call, _create_lance(catalog, call, schema, properties), properties)
+
+
+def _made(
+    catalog: Catalog, call: Call, answer: Any, properties: dict[str, str] | None = None
+) -> Response:
+    """Answer with a table that was made just now, also if somebody has dropped it already.
+
+    Whoever is told that there is no such table would take it for never made.
+    """
+    try:
+        return loaded(catalog, call, lance_tables.find(catalog, call.identifier))
+    except (LanceNamespaceError, OSError, ValueError):
+        if catalog.has_table(call.identifier):
+            raise
+        gone = FoundTable(
+            call.identifier,
+            as_uri(answer.location),
+            properties or dict(answer.properties or {}),
+            {},
+            managed=False,
+            declared_only=True,
+        )
+        return loaded(catalog, call, gone)
 
 
 def _create_lance(
     catalog: Catalog, call: Call, schema: pa.Schema, properties: dict[str, str]
-) -> None:
+) -> Any:
     """Declare the table, where the client wants it if it says so; then give it its columns."""
     identifier = call.identifier
     location = call.text("location") if call.body.get("location") is not None else None
     if location is not None or not schema.names:
-        catalog.namespace.declare_table(
+        declared = catalog.namespace.declare_table(
             DeclareTableRequest(id=list(identifier), properties=properties, location=location)
         )
     if not schema.names:
-        return
+        return declared
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
         # One empty batch: the reference takes a stream without any for a missing body.
         writer.write_batch(pa.RecordBatch.from_pylist([], schema))
-    catalog.namespace.create_table(
+    return catalog.namespace.create_table(
         CreateTableRequest(id=list(identifier), properties=properties), bytes(sink.getvalue())
     )
 
@@ -152,14 +176,14 @@ def register_table(catalog: Catalog, call: Call) -> Response:
         raise table_exists(call.identifier)
     if location.endswith(".metadata.json"):
         return json_response(ordinary.registered(catalog, call, location))
-    catalog.namespace.register_table(
+    registered = catalog.namespace.register_table(
         RegisterTableRequest(
             id=list(call.identifier),
             location=location,
             mode="Overwrite" if call.body.get("overwrite") else "Create",
         )
     )
-    return loaded(catalog, call, lance_tables.find(catalog, call.identifier))
+    return _made(catalog, call, registered)
 
 
 def drop_table(catalog: Catalog, call: Call) -> Response:
