@@ -81,3 +81,20 @@ def test_tables_are_renamed_deregistered_registered_and_dropped(lake):
     lake.drop_table("b", "v")
     assert not Path(location.removeprefix("file://")).exists()
     lake.drop_namespace("b")
+
+
+def test_a_table_that_is_renamed_before_its_maker_looks_was_made_all_the_same(lake, monkeypatch):
+    lake.create_namespace("air")
+    client = lake.client
+    look = client._entry
+
+    def meanwhile(identifier):
+        monkeypatch.undo()
+        lake.rename_table("air", "t", to="other", into=["air"])
+        return look(identifier)
+
+    monkeypatch.setattr(client, "_entry", meanwhile)
+
+    lake.declare_table("air", "t")
+
+    assert lake.tables("air") == ["other"]

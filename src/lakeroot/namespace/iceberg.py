@@ -13,6 +13,7 @@ from lance_namespace import (
     DescribeTableRequest,
     DescribeTableResponse,
 )
+from lance_namespace.errors import TableNotFoundError
 
 from lakeroot.catalog import Catalog
 from lakeroot.catalog.old_versions import KEPT_AT_LEAST
@@ -144,8 +145,7 @@ class IcebergNamespace(CaredNamespace):
     def declare_table(self, request: DeclareTableRequest) -> DeclareTableResponse:
         """Reserve a name and a location for a table that has no data yet."""
         response = super().declare_table(request)
-        entry = self._entry(_names(request))
-        return self._told(response, entry, vend=_field(request, "vend_credentials"))
+        return self._made(response, request, vend=_field(request, "vend_credentials"))
 
     def describe_table(self, request: DescribeTableRequest) -> DescribeTableResponse:
         """Describe a table: where it is, who arbitrates it and, if asked, what is in it.
@@ -173,7 +173,7 @@ class IcebergNamespace(CaredNamespace):
         """Create a table with its first rows, by mode Create, ExistOk or Overwrite."""
         response = super().create_table(request, request_data)
         self._keep_in_step(_names(request))
-        return self._told(response, self._entry(_names(request)), vend=None)
+        return self._made(response, request, vend=None)
 
     def create_table_version(self, request: Any) -> Any:
         """Create a version from a staged manifest; of two writers, one is refused."""
@@ -204,6 +204,18 @@ class IcebergNamespace(CaredNamespace):
             entry = self.store.entries.get(identifier)
             _ = entry.is_managed
         return entry
+
+    def _made(self, response: Any, request: Any, *, vend: bool | None) -> Any:
+        """Say of a new table what only its entry knows; one that is gone was made all the same.
+
+        Whoever is told that there is no such table would take it for never made.
+        """
+        try:
+            entry = self._entry(_names(request))
+        except TableNotFoundError:
+            response.location = response.location or None
+            return response
+        return self._told(response, entry, vend=vend)
 
     def _told(self, response: Any, entry: Entry, *, vend: bool | None) -> Any:
         """Say what only the entry of the table knows."""
