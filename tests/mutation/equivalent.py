@@ -20,8 +20,8 @@ SAME: dict[tuple[str, str], str] = {
         "return numbers.get(1, 0) * 1000 + numbers.get(2, 0) // 1_000_000",
     ): "a nanosecond more is no millisecond",
     (
-        f"{_CATALOG}.turns:Turns._watch:11",
-        "time.sleep(max(pause, 0.01))",
+        f"{_CATALOG}.turns:Turns._watch:16",
+        "time.sleep(_BACK)",
     ): "how often the watch looks at the clock: it ends turns at the same time",
     (
         f"{_META}.recovery:lost_commits:8",

@@ -189,7 +189,7 @@ def test_who_loses_while_others_take_turns_has_the_turn_after_theirs(table: Path
     assert is_taken(table)
     other.committed([str(table)])
 
-    wait_until(lambda: loser._table(str(table)).handle not in (None, turns._ASKED))
+    wait_until(lambda: loser._table(str(table)).handle is not None)
     assert is_taken(table)
     loser.committed([str(table)])
     assert not is_taken(table)
@@ -208,24 +208,126 @@ def test_a_retry_that_needed_no_turn_leaves_none_behind(table: Path) -> None:
     assert not is_taken(table)
 
 
-def test_a_long_line_is_waited_in_once_more_and_no_more(
-    table: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_line_that_does_not_move_is_left(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "LONGEST_WAIT", 0.01)
-    first = [os.open(place, os.O_RDONLY) for place in (table, table.parent)]
-    for handle in first:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-    mine = Turns()
-    known = mine._table(str(table))
+    other, mine = Turns(), Turns()
+    other.take(str(table), lambda: None)
 
     mine.take(str(table), lambda: None)
-    assert (known.handle, known.without_until) == (None, 0.0)
-    mine.take(str(table), lambda: None)
+
+    known = mine._table(str(table))
     assert known.handle is None
     assert known.without_until > time.monotonic()
+    other.committed([str(table)])
+    wait_until(lambda: not known.asked)
+    assert not is_taken(table)
+    assert open_below(table.parent) == 0
 
-    for handle in first:
-        os.close(handle)
+
+@pytest.mark.usefixtures("endless")
+def test_a_line_that_moves_is_waited_in(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "LONGEST_WAIT", 0.01)
+    # Whoever looks whether the table has changed sees that it has, but in the end it does not.
+    changes = iter(range(20))
+    monkeypatch.setattr(turns, "_changed_at", lambda _: next(changes, -1))
+    other, mine = Turns(), Turns()
+    other.take(str(table), lambda: None)
+
+    mine.take(str(table), lambda: None)
+
+    assert mine._table(str(table)).handle is None
+    assert next(changes, None) is None
+
+
+@pytest.mark.usefixtures("endless")
+def test_those_who_wait_have_the_turn_one_after_the_other(table: Path) -> None:
+    first, *others = (Turns() for _ in range(4))
+    first.take(str(table), lambda: None)
+    had: list[int] = []
+
+    def write(number: int) -> None:
+        others[number].take(str(table), lambda: None)
+        had.append(number)
+        others[number].end()
+
+    with ThreadPoolExecutor(3) as writers:
+        written = [writers.submit(write, number) for number in range(3)]
+        wait_until(lambda: all(one._table(str(table)).asked for one in others))
+        assert had == []
+        first.committed([str(table)])
+        for one in written:
+            one.result()
+
+    assert sorted(had) == [0, 1, 2]
+    assert not is_taken(table)
+
+
+@pytest.mark.usefixtures("endless")
+def test_who_meets_others_stays_for_the_next_version_but_not_for_ever(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "LONGEST_STAY", _FOREVER)
+    monkeypatch.setattr(turns, "_BACK", _FOREVER)
+    mine = Turns()
+    known = mine._table(str(table))
+    mine.take(str(table), lambda: None)
+    mine.committed([str(table)])
+    assert not is_taken(table), "nobody else wanted it"
+
+    known.meets_others_until = time.monotonic() + _FOREVER
+    for _ in range(3):
+        mine.take(str(table), lambda: None)
+        mine.committed([str(table)])
+        assert is_taken(table)
+
+    known.stays_until = 0.0
+    mine.take(str(table), lambda: None)
+    mine.committed([str(table)])
+    assert not is_taken(table)
+
+
+@pytest.mark.usefixtures("endless")
+def test_who_stays_and_is_not_back_gives_way_and_does_not_stay_for_a_while(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "LONGEST_STAY", _FOREVER)
+    monkeypatch.setattr(turns, "_NO_STAY", _FOREVER)
+    mine = Turns()
+    mine._table(str(table)).meets_others_until = time.monotonic() + _FOREVER
+    mine.take(str(table), lambda: None)
+    mine.committed([str(table)])
+
+    wait_until(lambda: not is_taken(table))
+
+    mine.take(str(table), lambda: None)
+    assert is_taken(table), "it still takes turns"
+    mine.committed([str(table)])
+    assert not is_taken(table)
+
+
+_ENDING = """
+import atexit, sys
+# What is registered first is run last: the process has ended its turns, and is not gone.
+atexit.register(lambda: (print("ending", flush=True), sys.stdin.readline()))
+from lakeroot.catalog import turns
+turns.LONGEST_TURN = 3600.0
+mine = turns.Turns()
+mine.take(sys.argv[1], lambda: None)
+"""
+
+
+def test_a_writer_that_ends_does_not_keep_its_turn_until_it_is_gone(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", _ENDING, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ending\n"
+    assert not is_taken(tmp_path)
+    process.communicate("\n")
+    assert process.returncode == 0
 
 
 def test_no_row_of_several_threads_is_lost_and_no_file_stays_open(

@@ -3,7 +3,9 @@
 A Lance client looks which version is the newest, prepares the next one, and asks for it. If another
 was first, everything it did is wasted, and it pauses for longer each time. So a client that has
 just written takes a turn at its next look at a table and gives it back when its version is made:
-whoever else is about to write the table waits for a moment instead of losing.
+whoever else is about to write the table waits for a moment instead of losing. A client that makes
+one version after the other stays for some of them, because handing a turn to another process costs
+as much as a version.
 
 A turn is advice and nothing more: the commit decides, as if there were none. It is a lock on the
 table's directory of versions, so it ends with the process that holds it. It also ends when its
@@ -11,6 +13,7 @@ time is over, and nobody waits for one forever. A client whose turns go unused, 
 reads, takes none for a while. Only processes of one machine meet this way.
 """
 
+import atexit
 import contextlib
 import fcntl
 import os
@@ -26,31 +29,48 @@ from lakeroot.model.errors import LakerootError
 
 LONGEST_TURN: Final = 0.25
 """Seconds after which a turn is over, whatever its holder does."""
+LONGEST_STAY: Final = 0.05
+"""Seconds for which a client may take one turn after the other while others wait."""
 LONGEST_WAIT: Final = 0.5
-"""Seconds after which a client goes on without a turn."""
+"""Seconds after which a client goes on without a turn, if the table did not change meanwhile."""
+LONGEST_LINE: Final = 10.0
+"""Seconds after which a client goes on without a turn, however often the table changed."""
+_BACK: Final = 0.008
+"""Seconds within which a client that stays must be back for its next turn."""
+_NO_STAY: Final = 0.5
+"""Seconds without staying after a client stayed and was not back."""
 _WRITER: Final = 2.0
 """Seconds for which a client that wrote a table is expected to write again."""
 _WITHOUT: Final = 30.0
 """Seconds without turns after one that was not used, or not to be had."""
-_OFTEN: Final = 0.0003
-_SELDOM: Final = 0.002
-_SOONER: Final = 0.93
-_AT_ONCE: Final = 0.0
 _KNOWN: Final = 256
-_ASKED: Final = -1
 
 
 class _Table(Struct, eq=False):
     """What this client knows of the writers of one table."""
 
-    meets_others_until: float = 0.0
-    without_until: float = 0.0
     handle: int | None = None
+    """The lock that is the turn of this client."""
+    asked: tuple[int, ...] = ()
+    """The locks that a thread of this client waits for."""
+    is_wanted: bool = False
+    """Whether anybody still wants the turn that is asked for."""
     ends_at: float = 0.0
+    stays_until: float = 0.0
+    """When this client has had its share of turns, and others come first."""
+    is_staying: bool = False
+    """Whether the turn is kept for the next version of this client, which is not begun yet."""
     is_losers: bool = False
     """Whether the turn is kept for whoever of this client lost a race and will try again."""
-    has_waited_in_vain: bool = False
-    """Whether the last wait in the line ended before it was this client's turn."""
+    meets_others_until: float = 0.0
+    goes_until: float = 0.0
+    """Until when this client does not stay."""
+    without_until: float = 0.0
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a thread of this client may take the next turn, or the one that was kept."""
+        return self.is_staying or (self.handle is None and not self.asked)
 
 
 class Turns:
@@ -72,41 +92,59 @@ class Turns:
         return time.monotonic() < self._writes_until
 
     def take(self, directory: str, meanwhile: Callable[[], object]) -> None:
-        """Take a turn at a table before looking for its newest version, or go on without."""
+        """Take a turn at a table before looking for its newest version, or go on without.
+
+        Who is about to have the turn can do something meanwhile.
+        """
         with self._changed:
             table = self._table(directory)
-            if time.monotonic() < table.without_until or not self._is_free(table):
+            now = time.monotonic()
+            if now < table.without_until:
                 return
-            table.handle = _ASKED
-        handle = None
-        try:
-            handle = self._locked(directory, table, meanwhile)
-        finally:
-            with self._changed:
-                table.handle = handle
-                self._start(table)
+            if table.is_losers:
+                # Most likely it is the same one again, and its turn is asked for already.
+                self._is_granted(directory, table)
+                table.is_losers = False
+                if table.handle is not None:
+                    return
+            elif not table.is_free:
+                if now >= table.meets_others_until:
+                    return  # Most likely the same one again, that looked without writing.
+                # Another thread of this client has it.
+                self._changed.wait_for(lambda: table.is_free, LONGEST_WAIT)
+            if table.is_free:
+                self._take(directory, table, meanwhile)
 
-    def _is_free(self, table: _Table) -> bool:
-        """Tell whether this client has no turn yet; another of its threads may have it."""
-        if table.is_losers:
-            # Most likely it is the same one again, and its turn is asked for already.
-            self._changed.wait_for(lambda: table.handle != _ASKED, LONGEST_WAIT)
-            table.is_losers = False
-            return table.handle is None
-        if table.handle is None:
-            return True
-        if time.monotonic() >= table.meets_others_until:
-            return False  # Most likely the same one again, that looked without writing.
-        return self._changed.wait_for(lambda: table.handle is None, LONGEST_WAIT)
+    def _take(self, directory: str, table: _Table, meanwhile: Callable[[], object]) -> None:
+        if not table.is_staying:
+            table.handle = _locked_now(directory)
+            if table.handle is None:
+                table.meets_others_until = time.monotonic() + _WRITER
+                self._ask(directory, table, meanwhile)
+                if not self._is_granted(directory, table):
+                    table.is_wanted = False
+                    table.without_until = time.monotonic() + _WITHOUT
+                    return
+            table.stays_until = time.monotonic() + LONGEST_STAY
+        table.is_staying = False
+        self._start(table)
 
     def committed(self, directories: Iterable[str]) -> None:
-        """Give the turns of tables back: their versions were made."""
+        """Give the turns of tables back, or stay for the next: their versions were made."""
         with self._changed:
-            self._writes_until = time.monotonic() + _WRITER
+            now = time.monotonic()
+            self._writes_until = now + _WRITER
             for directory in directories:
                 table = self._tables.get(directory)
-                if table is not None:
-                    table.is_losers = False
+                if table is None:
+                    continue
+                table.is_losers = False
+                may_stay = min(table.stays_until, table.meets_others_until)
+                if table.handle is not None and table.goes_until <= now < may_stay:
+                    table.is_staying = True
+                    table.ends_at = now + _BACK
+                    self._changed.notify_all()
+                else:
                     self._give_back(table)
 
     def lost(self, directory: str) -> None:
@@ -120,28 +158,10 @@ class Turns:
             now = time.monotonic()
             self._writes_until = table.meets_others_until = now + _WRITER
             table.is_losers = True
-            if table.handle is None and now >= table.without_until:
-                table.handle = _lock_by(_AT_ONCE, directory)
+            if table.handle is None and not table.asked and now >= table.without_until:
+                table.handle = _locked_now(directory)
                 if table.handle is None:
-                    self._ask_beside(directory, table)
-            self._start(table)
-
-    def _ask_beside(self, directory: str, table: _Table) -> None:
-        table.handle = _ASKED
-        work = (directory, table)
-        threading.Thread(
-            target=self._ask_for_loser, args=work, name="lakeroot-turn", daemon=True
-        ).start()
-
-    def _ask_for_loser(self, directory: str, table: _Table) -> None:
-        """Take the next turn for whoever lost, before the first in line; none if not needed."""
-        end = time.monotonic() + LONGEST_WAIT
-        handle = _lock_by(end, directory, is_wanted=lambda: table.is_losers)
-        with self._changed:
-            if handle is not None and not table.is_losers:
-                _unlock(handle)
-                handle = None
-            table.handle = handle
+                    self._ask(directory, table)
             self._start(table)
 
     def _table(self, directory: str) -> _Table:
@@ -150,48 +170,69 @@ class Turns:
             self._tables = {
                 place: one
                 for place, one in self._tables.items()
-                if one.handle is not None or max(one.meets_others_until, one.without_until) > now
+                if one.handle is not None
+                or one.asked
+                or max(one.meets_others_until, one.without_until) > now
             }
         return self._tables.setdefault(directory, _Table())
 
-    def _locked(self, directory: str, table: _Table, meanwhile: Callable[[], object]) -> int | None:
-        handle = _lock_by(_AT_ONCE, directory)
-        if handle is None:
-            table.meets_others_until = time.monotonic() + _WRITER
-            handle = self._waited_for(directory, table, meanwhile)
-        if handle is not None:
-            table.has_waited_in_vain = False
-        return handle
+    def _ask(
+        self, directory: str, table: _Table, meanwhile: Callable[[], object] | None = None
+    ) -> None:
+        """Wait for a turn in a thread: there is no way to wait for a lock for a while only.
 
-    def _waited_for(
-        self, directory: str, table: _Table, meanwhile: Callable[[], object]
-    ) -> int | None:
-        """Wait for a turn, but not for long.
-
-        Only the first in line waits for the turn itself, and it catches up meanwhile with what
-        others commit: in its turn it has less to read. There is no way to wait for a lock for a
-        while, so everybody looks again and again, those who have waited longer more often.
+        Only the first in line waits for the turn itself, beside those who have lost a race, who
+        have nothing to do meanwhile and want the turn until their version is made.
         """
-        end = time.monotonic() + LONGEST_WAIT
-        line = _lock_by(end, os.path.dirname(directory), _SELDOM)  # noqa: PTH120
-        if line is None:
-            # A long line may be worth another wait, but no more than one.
-            is_long = time.monotonic() >= end and not table.has_waited_in_vain
-            table.has_waited_in_vain = is_long
-            table.without_until = 0.0 if is_long else time.monotonic() + _WITHOUT
-            return None
-        try:
+        table.is_wanted = meanwhile is not None
+        line = [os.path.dirname(directory)] if meanwhile is not None else []  # noqa: PTH120
+        handles = []
+        with contextlib.ExitStack() as opened:
+            for place in (*line, directory):
+                try:
+                    handle = os.open(place, os.O_RDONLY)
+                except OSError:
+                    return
+                opened.callback(os.close, handle)
+                handles.append(handle)
+            opened.pop_all()
+        table.asked = tuple(handles)
+        work = (table, meanwhile or _nothing)
+        threading.Thread(target=self._wait, args=work, name="lakeroot-turn", daemon=True).start()
+
+    def _wait(self, table: _Table, meanwhile: Callable[[], object]) -> None:
+        *line, handle = table.asked
+        is_locked = False
+        with contextlib.suppress(OSError):  # Not every disk has locks.
+            for one in line:
+                fcntl.flock(one, fcntl.LOCK_EX)
             with contextlib.suppress(LakerootError):
                 meanwhile()
-            handle = _lock_by(end, directory)
-            if handle is None:
-                table.without_until = time.monotonic() + _WITHOUT
-            return handle
-        finally:
-            _unlock(line)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            is_locked = True
+        with self._changed:
+            table.asked = ()
+            if is_locked and (table.is_wanted or table.is_losers) and table.handle is None:
+                table.handle = handle
+                self._start(table)
+            else:
+                _unlock(handle)
+            for one in line:
+                _unlock(one)
+            self._changed.notify_all()
+
+    def _is_granted(self, directory: str, table: _Table) -> bool:
+        """Wait for what is asked for, as long as the line moves; whoever gives up loses races."""
+        end = time.monotonic() + LONGEST_LINE
+        before, changed = None, _changed_at(directory)
+        while changed != before and time.monotonic() < end:
+            if self._changed.wait_for(lambda: not table.asked, LONGEST_WAIT):
+                break
+            before, changed = changed, _changed_at(directory)
+        return table.handle is not None
 
     def _start(self, table: _Table) -> None:
-        if table.handle is not None and table.handle != _ASKED:
+        if table.handle is not None:
             table.ends_at = time.monotonic() + LONGEST_TURN
             if not self._is_watched:
                 self._is_watched = True
@@ -199,67 +240,64 @@ class Turns:
         self._changed.notify_all()
 
     def _give_back(self, table: _Table) -> None:
-        if table.handle is None or table.handle == _ASKED:
-            return
-        handle, table.handle, table.is_losers = table.handle, None, False
-        _unlock(handle)
-        self._changed.notify_all()
+        handle, table.handle = table.handle, None
+        table.is_losers = table.is_staying = False
+        if handle is not None:
+            _unlock(handle)
+            self._changed.notify_all()
 
     def _watch(self) -> None:
-        """End the turns whose time is over; a thread that lives as long as there are any."""
+        """End the turns whose time is over; a thread that lives as long as this client writes."""
         while True:
             with self._changed:
                 now = time.monotonic()
-                held = [one for one in self._tables.values() if one.handle not in (None, _ASKED)]
+                held = [one for one in self._tables.values() if one.handle is not None]
                 for table in held:
-                    if now >= table.ends_at:
+                    if now < table.ends_at:
+                        continue
+                    if table.is_staying:
+                        table.goes_until = now + _NO_STAY
+                    else:
                         table.without_until = now + _WITHOUT
-                        self._give_back(table)
-                if not held:
+                    self._give_back(table)
+                if not held and now >= self._writes_until:
                     self._is_watched = False
                     return
-                pause = min(table.ends_at for table in held) - now
-            time.sleep(max(pause, 0.01))
+            time.sleep(_BACK)
+
+    def end(self) -> None:
+        """Give back every turn."""
+        with self._changed:
+            for table in self._tables.values():
+                table.is_wanted = False
+                self._give_back(table)
 
     def after_fork(self) -> None:
         """Let go of the parent's turns in a child, without ending them."""
         for table in self._tables.values():
-            if table.handle is not None and table.handle != _ASKED:
-                with contextlib.suppress(OSError):
-                    os.close(table.handle)
+            for handle in (table.handle, *table.asked):
+                if handle is not None:
+                    with contextlib.suppress(OSError):
+                        os.close(handle)
         self._reset()
 
 
-def _lock_by(
-    end: float,
-    directory: str,
-    pause: float = _OFTEN,
-    is_wanted: Callable[[], bool] = lambda: True,
-) -> int | None:
-    """Lock a directory, and look for it again and again until some time; nothing if in vain."""
+def _nothing() -> None:
+    """Do nothing."""
+
+
+def _locked_now(directory: str) -> int | None:
+    """Lock a directory if nobody else has locked it."""
     try:
         handle = os.open(directory, os.O_RDONLY)
     except OSError:
         return None
-    is_locked = False
-    try:
-        while not (is_locked := _is_locked_now(handle)) and time.monotonic() < end and is_wanted():
-            time.sleep(pause)
-            pause = max(pause * _SOONER, _OFTEN)
-    except OSError:
-        pass  # Not every disk has locks.
-    finally:
-        if not is_locked:
-            os.close(handle)
-    return handle if is_locked else None
-
-
-def _is_locked_now(handle: int) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+    except OSError:  # Not every disk has locks, either.
+        os.close(handle)
+        return None
+    return handle
 
 
 def _unlock(handle: int) -> None:
@@ -267,6 +305,13 @@ def _unlock(handle: int) -> None:
     with contextlib.suppress(OSError):
         fcntl.flock(handle, fcntl.LOCK_UN)
     os.close(handle)
+
+
+def _changed_at(directory: str) -> int | None:
+    try:
+        return os.stat(directory).st_mtime_ns  # noqa: PTH116
+    except OSError:
+        return None
 
 
 _ALL: Final["weakref.WeakSet[Turns]"] = weakref.WeakSet()
@@ -277,4 +322,11 @@ def _after_fork() -> None:
         turns.after_fork()
 
 
+def _at_exit() -> None:
+    # A process that ends takes a while to be gone, and nobody watches its turns any more.
+    for turns in list(_ALL):
+        turns.end()
+
+
 os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_at_exit)

@@ -16,12 +16,19 @@ from lakeroot.storage.lance_dir.version_file import (
 )
 
 _MESSAGE: Final = "__lance_commit_message"
+_FRAGMENTS_SEEN: Final = [b""]
+"""How the last manifest began that a version was read from: whole fields, and only messages."""
 
 
 def version_in(content: bytes) -> int:
     """Read which version of its table a manifest says it is, and nothing else of it."""
-    position = FOOTER.unpack(content[-FOOTER.size :])[0]
-    for number, _, value in protobuf.fields(protobuf.unframed(content, position)):
+    manifest = protobuf.unframed(content, FOOTER.unpack(content[-FOOTER.size :])[0])
+    # Fragments by the thousand may be before it, and nearly all are those of the version before.
+    before = _FRAGMENTS_SEEN[0]
+    known = len(before) if manifest.startswith(before) else 0
+    position = protobuf.after_messages(manifest, known)
+    _FRAGMENTS_SEEN[0] = manifest[:position]
+    for number, _, value in protobuf.fields(manifest[position:]):
         if number == VERSION and isinstance(value, int):
             return value
     return 0

@@ -4,6 +4,7 @@ A handful of messages are read and written here rather than with generated class
 file of the one before is edited, and every field we do not know must survive as it was.
 """
 
+import contextlib
 import struct
 from collections.abc import Iterator
 from typing import Final
@@ -47,6 +48,26 @@ def fields(message: bytes) -> Iterator[Field]:
         else:
             raise MalformedError(f"wire type {wire}")
         yield number, wire, value
+
+
+def after_messages(message: bytes, position: int = 0) -> int:
+    """Pass over the messages (and other bytes) at the beginning of a message, and make no values.
+
+    Nothing is said of the field there: it may be the end, or cut off.
+    """
+    with contextlib.suppress(IndexError):
+        while (key := message[position]) < 0x80 and key & 7 == BYTES:
+            size, more = message[position + 1], message[position + 2]
+            if size < 0x80:
+                after = position + 2 + size
+            elif more < 0x80:
+                after = position + 3 + (size & 0x7F | more << 7)
+            else:
+                break
+            if after > len(message):
+                break
+            position = after
+    return position
 
 
 def varints(packed: bytes) -> Iterator[int]:
