@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from lakeroot.model.errors import ConcurrentModificationError
 from lakeroot.spark.failures import translated
+from lakeroot.spark.workers import begin
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -39,6 +40,7 @@ def _in_tasks(
     spark: SparkSession, items: Sequence[Item], work: Callable[[Item], Result]
 ) -> list[Result]:
     def tasks(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        begin()
         for batch in numbers:
             for number in batch.column(0).to_pylist():
                 result = cloudpickle.dumps(work(items[number]))

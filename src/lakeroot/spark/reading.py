@@ -12,6 +12,7 @@ from lakeroot.spark.opening import opened_for
 from lakeroot.spark.options import ReadOptions, parse, table_of
 from lakeroot.spark.planning import ReadPlan, ReadTask, plan_read
 from lakeroot.spark.scanning import batches
+from lakeroot.spark.workers import begin
 
 # What Spark believes of a frame at most: far above every size that it would hand to all executors.
 _MOST_BYTES = 1 << 30
@@ -60,6 +61,7 @@ def frame(spark: SparkSession, plan: ReadPlan) -> DataFrame:
     scan, tasks = plan.scan, plan.tasks
 
     def read_tasks(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        begin()
         for batch in numbers:
             for number in batch.column(0).to_pylist():
                 yield from batches(scan, tasks[number])

@@ -15,6 +15,8 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
+from lakeroot.spark.workers import begin
+
 _log = logging.getLogger(__name__)
 
 Rows = Iterable[pa.RecordBatch]
@@ -27,6 +29,7 @@ def over_rows(frame: DataFrame, work: Callable[[Rows], Any]) -> list[Any]:
     """Run a function once per task over its rows; return what the successful attempts return."""
 
     def task(batches: Rows) -> Iterator[pa.RecordBatch]:
+        begin()
         message = cloudpickle.dumps(work(batches))
         yield pa.record_batch([pa.array([message], pa.binary())], names=["message"])
 

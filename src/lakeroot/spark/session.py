@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from lakeroot.spark.java import java_home
+from lakeroot.spark.workers import unix_sockets
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
@@ -47,6 +48,8 @@ def session(
     # Executors must run this very Python, or the packages of the driver are not there.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = dict(LOCAL_DEFAULTS)
+    if remote is None and master.startswith("local"):
+        settings.update(unix_sockets())
     if fast_start:
         settings["spark.driver.extraJavaOptions"] = FAST_START_FLAGS
     settings.update(config or {})

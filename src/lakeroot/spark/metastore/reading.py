@@ -21,6 +21,7 @@ from lakeroot.spark.metastore.tasks import Place, partition_rows
 from lakeroot.spark.planning import BYTES_PER_TASK
 from lakeroot.spark.reading import task_numbers
 from lakeroot.spark.types import exchange_schema, spark_schema
+from lakeroot.spark.workers import begin
 
 _ROWS_PER_BATCH: Final = 32 * 1024
 
@@ -62,6 +63,7 @@ def read(
     exchanged = exchange_schema(kind)
 
     def read_tasks(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        begin()
         for batch in numbers:
             for number in batch.column(0).to_pylist():
                 rows = partition_rows(place, parts[number], schema, columns).combine_chunks()

@@ -10,6 +10,7 @@ from lakeroot.spark.planning import ReadTask, Scan
 from lakeroot.spark.scanning import batches
 from lakeroot.spark.source_writing import LakerootWriter, WrittenMessage
 from lakeroot.spark.streaming import LakerootSink
+from lakeroot.spark.workers import begin
 from lakeroot.spark.write_tasks import WritePlan, write_rows
 
 PICKLE = CloudPickleSerializer()
@@ -24,6 +25,7 @@ def reader(scan: Scan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Recor
     """Make the function that reads one task; Spark hands the task in as one cell."""
 
     def read_task(cells: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        begin()
         for batch in cells:
             task: ReadTask = PICKLE.loads(batch.column(0)[0].as_py())
             yield from batches(scan, task)
@@ -33,6 +35,7 @@ def reader(scan: Scan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Recor
 
 def part_reader(cells: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Read tasks that come with all they must know: those of a stream differ in their version."""
+    begin()
     for batch in cells:
         scan, task = PICKLE.loads(batch.column(0)[0].as_py())
         yield from batches(scan, task)
@@ -44,6 +47,7 @@ def target_writer(
     """Make the function that lets a writer of the source write the rows of one task."""
 
     def write_task(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        begin()
         message = PICKLE.dumps(target.write(iter(rows)))
         yield pa.record_batch([pa.array([message], pa.binary())], names=[column])
 
@@ -56,6 +60,7 @@ def writer(
     """Make the function that writes the rows of one task, and returns the message as one cell."""
 
     def write_task(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        begin()
         message = PICKLE.dumps(WrittenMessage(write_rows(plan, rows)))
         yield pa.record_batch([pa.array([message], pa.binary())], names=[column])
 

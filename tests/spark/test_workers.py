@@ -1,0 +1,47 @@
+"""How Java and the Python workers of a session meet, and what workers leave out of collections."""
+
+import gc
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakeroot.spark import workers
+from lakeroot.spark.distribute import distribute
+
+
+def test_a_worker_leaves_its_imports_out_of_collections_from_its_second_task_on(
+    spark: SparkSession,
+) -> None:
+    def frozen(_: int) -> tuple[int, int]:
+        return os.getpid(), gc.get_freeze_count()
+
+    distribute(spark, list(range(8)), frozen, what="test")
+    found = distribute(spark, list(range(8)), frozen, what="test")
+    by_worker: dict[int, int] = {}
+    for worker, count in found:
+        assert by_worker.setdefault(worker, count) == count
+    assert max(by_worker.values()) > 10_000
+    assert gc.get_freeze_count() == 0, "the driver is not ours to tune"
+
+
+def test_workers_are_reached_by_sockets_that_only_their_owner_can_reach(
+    spark: SparkSession,
+) -> None:
+    conf = spark.sparkContext.getConf()
+    assert conf.get("spark.python.unix.domain.socket.enabled") == "true"
+    directory = Path(str(conf.get("spark.python.unix.domain.socket.dir")))
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    assert any(stat.S_ISSOCK(each.stat().st_mode) for each in directory.iterdir())
+
+
+def test_workers_are_reached_by_tcp_where_the_name_of_a_socket_would_be_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = tmp_path / ("d" * 60)
+    deep.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(deep))
+    assert workers.unix_sockets.__wrapped__() == {}
