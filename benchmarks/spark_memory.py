@@ -42,11 +42,18 @@ def run(*, quick: bool) -> Iterator[Row]:
 
 
 def _jobs(spark: Any, root: str, directory: Path) -> dict[str, Callable[[], Any]]:
-    from lakeroot.spark import backfill, compact, delete, export, index, merge, read, update, write
+    from lakeroot import spark as on
 
     where: dict[str, Any] = {"root": root}
-    rows = read(spark, "t", **where)
+    rows = on.read(spark, "t", **where)
     changed = rows.where("id % 3 = 0").selectExpr("id", "k + 1 AS k", "body")
+    parquet = str(directory / "out")
+
+    def streamed() -> None:
+        stream = spark.readStream.format("lakeroot").options(**where).load("t")
+        writer = stream.writeStream.format("lakeroot").options(**where)
+        writer = writer.option("checkpointLocation", str(directory / "checkpoint"))
+        writer.trigger(availableNow=True).start("streamed").awaitTermination()
 
     def lengths(batch: Any) -> Any:
         import pyarrow as pa
@@ -56,20 +63,36 @@ def _jobs(spark: Any, root: str, directory: Path) -> dict[str, Callable[[], Any]
 
     return {
         "scan": lambda: rows.selectExpr("sum(k)", "sum(length(body))").collect(),
-        "write (a copy)": lambda: write(rows, "copy", **where),
-        "merge a third": lambda: merge(changed, "copy", on="id", strategy="spark", **where),
-        "update by predicate": lambda: update(
+        "write (a copy)": lambda: on.write(rows, "copy", **where),
+        "merge a third": lambda: on.merge(changed, "copy", on="id", strategy="spark", **where),
+        "update by predicate": lambda: on.update(
             spark, "copy", set={"k": "k * 2"}, where="id % 7 = 1", **where
         ),
-        "delete by predicate": lambda: delete(spark, "copy", where="id % 5 = 2", **where),
-        "compact": lambda: compact(spark, "copy", **where),
-        "backfill by a function": lambda: backfill(
+        "delete by predicate": lambda: on.delete(spark, "copy", where="id % 5 = 2", **where),
+        "update by keys": lambda: on.merge(
+            changed.select("id", "k"), "copy", on="id", when_not_matched="nothing", **where
+        ),
+        "delete by keys": lambda: on.merge(
+            rows.where("id % 4 = 1").select("id"),
+            "copy",
+            on="id",
+            when_matched="delete",
+            when_not_matched="nothing",
+            **where,
+        ),
+        "compact": lambda: on.compact(spark, "copy", **where),
+        "backfill by a function": lambda: on.backfill(
             spark, "t", values=lengths, reads=["body"], job_id="lengths", **where
         ),
-        "index": lambda: index(spark, "t", column="id", kind="BTREE", **where),
-        "export to Parquet": lambda: export(
-            spark, "t", str(directory / "out"), format="parquet", **where
+        "index": lambda: on.index(spark, "t", column="id", kind="BTREE", **where),
+        "stream": streamed,
+        "convert to another catalog": lambda: on.convert(
+            spark, "t", "t", source=where, target={"root": str(directory / "other")}
         ),
+        "export to Parquet": lambda: on.export(spark, "t", parquet, format="parquet", **where),
+        "ingest Parquet": lambda: on.ingest(spark, parquet, "ingested", **where),
+        "fsck": lambda: on.fsck(spark, **where),
+        "gc": lambda: on.gc(spark, **where),
     }
 
 
