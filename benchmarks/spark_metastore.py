@@ -19,9 +19,9 @@ from lakeroot.metastore import Metastore
 from lakeroot.metastore.data import inferred
 from lakeroot.spark import metastore as on_spark
 
-TITLE = "Spark: metastore tables (medians of three rounds, copy-on-write as in deltacat)"
+TITLE = "Spark: metastore tables (medians of five rounds, copy-on-write as in deltacat)"
 PEER = "deltacat 2.0.0.post4"
-_ROUNDS = 3
+_ROUNDS = 5
 
 # (measure, table, our verb, deltacat's verb, rows, bar)
 _STEPS = [
