@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -240,25 +241,31 @@ def test_a_line_that_moves_is_waited_in(table: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.usefixtures("endless")
-def test_those_who_wait_have_the_turn_one_after_the_other(table: Path) -> None:
+def test_those_who_wait_have_the_turn_one_after_the_other(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "LONGEST_WAIT", _FOREVER)
     first, *others = (Turns() for _ in range(4))
     first.take(str(table), lambda: None)
-    had: list[int] = []
+    inside: list[int] = []
+    seen: list[list[int]] = []
 
     def write(number: int) -> None:
         others[number].take(str(table), lambda: None)
-        had.append(number)
+        inside.append(number)
+        time.sleep(0.02)
+        seen.append(list(inside))
+        inside.remove(number)
         others[number].end()
 
     with ThreadPoolExecutor(3) as writers:
         written = [writers.submit(write, number) for number in range(3)]
         wait_until(lambda: all(one._table(str(table)).asked for one in others))
-        assert had == []
+        assert seen == []
         first.committed([str(table)])
         for one in written:
             one.result()
-
-    assert sorted(had) == [0, 1, 2]
+    assert sorted(seen) == [[0], [1], [2]]
     assert not is_taken(table)
 
 
@@ -412,4 +419,91 @@ def test_who_goes_without_a_turn_takes_none_when_it_loses(table: Path, endless: 
     mine.lost(str(table))
     assert is_taken(table)
     mine.committed([str(table)])
+    assert not is_taken(table)
+
+
+def test_whatever_fails_while_the_first_in_line_reads_locks_the_line_for_nobody(
+    table: Path,
+) -> None:
+    other, mine = Turns(), Turns()
+    other.take(str(table), lambda: None)
+
+    def broken() -> None:
+        raise RuntimeError
+
+    mine.take(str(table), broken)
+    other.committed([str(table)])
+    mine.committed([str(table)])
+    wait_until(lambda: not is_taken(table.parent))
+    assert not mine._table(str(table)).asked
+
+
+def test_where_no_thread_can_be_started_there_are_no_turns(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    mine = Turns()
+    mine.take(str(table), lambda: None)
+    assert not is_taken(table), "nobody would watch it"
+    holder = os.open(table, os.O_RDONLY)
+    fcntl.flock(holder, fcntl.LOCK_EX)
+    mine.lost(str(table))
+    mine.take(str(table), lambda: None)
+    os.close(holder)
+    assert open_below(table.parent) == 0
+
+
+@pytest.mark.usefixtures("endless")
+def test_a_table_that_was_forgotten_while_a_thread_waited_is_known_again(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "LONGEST_WAIT", 60.0)
+    mine = Turns()
+    mine.take(str(table), lambda: None)
+    mine._table(str(table)).meets_others_until = time.monotonic() + _FOREVER
+    with ThreadPoolExecutor(1) as writer:
+        waits = writer.submit(mine.take, str(table), lambda: None)
+        wait_until(lambda: bool(vars(mine._changed)["_waiters"]))
+        with mine._changed:
+            mine._table(str(table)).meets_others_until = 0.0
+            mine.committed([str(table)])
+            for number in range(turns._KNOWN + 2):
+                mine._table(f"/other/{number}")
+        waits.result()
+    assert is_taken(table)
+    mine.committed([str(table)])
+    assert not is_taken(table)
+
+
+@pytest.mark.usefixtures("endless")
+def test_who_stands_still_is_waited_for_once_by_a_loser_too(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "LONGEST_WAIT", 0.01)
+    other, mine = Turns(), Turns()
+    other.take(str(table), lambda: None)
+    mine.lost(str(table))
+    mine.take(str(table), lambda: None)
+    assert mine._table(str(table)).without_until > time.monotonic()
+    other.committed([str(table)])
+
+
+@pytest.mark.usefixtures("endless")
+def test_a_turn_that_was_waited_for_and_interrupted_is_nobodys(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "LONGEST_WAIT", _FOREVER)
+    other, mine = Turns(), Turns()
+    other.take(str(table), lambda: None)
+
+    def interrupt() -> None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        mine.take(str(table), interrupt)
+    other.committed([str(table)])
+    wait_until(lambda: not mine._table(str(table)).asked)
     assert not is_taken(table)

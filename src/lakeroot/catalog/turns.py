@@ -25,18 +25,18 @@ from typing import Final
 
 from msgspec import Struct
 
-from lakeroot.model.errors import LakerootError
-
 LONGEST_TURN: Final = 0.25
 """Seconds after which a turn is over, whatever its holder does."""
 LONGEST_STAY: Final = 0.05
 """Seconds for which a client may take one turn after the other while others wait."""
 LONGEST_WAIT: Final = 0.5
 """Seconds after which a client goes on without a turn, if the table did not change meanwhile."""
-LONGEST_LINE: Final = 10.0
+LONGEST_LINE: Final = 3.0
 """Seconds after which a client goes on without a turn, however often the table changed."""
 _BACK: Final = 0.008
 """Seconds within which a client that stays must be back for its next turn."""
+_ALONE: Final = 0.1
+"""Seconds after which the watch looks again while this client meets nobody."""
 _NO_STAY: Final = 0.5
 """Seconds without staying after a client stayed and was not back."""
 _WRITER: Final = 2.0
@@ -44,6 +44,8 @@ _WRITER: Final = 2.0
 _WITHOUT: Final = 30.0
 """Seconds without turns after one that was not used, or not to be had."""
 _KNOWN: Final = 256
+_THREADS: Final = 64
+"""Threads of one process that wait for turns: whoever is stopped holds up all of them."""
 
 
 class _Table(Struct, eq=False):
@@ -112,18 +114,30 @@ class Turns:
                     return  # Most likely the same one again, that looked without writing.
                 # Another thread of this client has it.
                 self._changed.wait_for(lambda: table.is_free, LONGEST_WAIT)
+            # It may have been forgotten while this thread waited: its turn would never end.
+            table = self._tables.setdefault(directory, table)
             if table.is_free:
                 self._take(directory, table, meanwhile)
+            elif table.asked and not table.is_wanted:
+                # What was asked for in vain is not to be had yet: whoever has it stands still.
+                table.without_until = time.monotonic() + _WITHOUT
 
     def _take(self, directory: str, table: _Table, meanwhile: Callable[[], object]) -> None:
         if not table.is_staying:
             table.handle = _locked_now(directory)
             if table.handle is None:
                 table.meets_others_until = time.monotonic() + _WRITER
-                self._ask(directory, table, meanwhile)
-                if not self._is_granted(directory, table):
-                    table.is_wanted = False
+                try:
+                    self._ask(directory, table, meanwhile)
+                    is_granted = self._is_granted(directory, table)
+                finally:
+                    table.is_wanted = False  # Also for whoever is interrupted.
+                if not is_granted:
                     table.without_until = time.monotonic() + _WITHOUT
+                    for place in table.asked[:-1]:
+                        # Its thread may wait for long: the line is for those who still want it.
+                        with contextlib.suppress(OSError):
+                            fcntl.flock(place, fcntl.LOCK_UN)
                     return
             table.stays_until = time.monotonic() + LONGEST_STAY
         table.is_staying = False
@@ -196,21 +210,31 @@ class Turns:
                 opened.callback(os.close, handle)
                 handles.append(handle)
             opened.pop_all()
-        table.asked = tuple(handles)
-        work = (table, meanwhile or _nothing)
-        threading.Thread(target=self._wait, args=work, name="lakeroot-turn", daemon=True).start()
+        asked = tuple(handles)
+        work = (table, asked, meanwhile or _nothing)
+        thread = threading.Thread(target=self._wait, args=work, name="lakeroot-turn", daemon=True)
+        table.asked = asked
+        if not _has_begun(thread):
+            table.asked = ()
+            for handle in asked:
+                os.close(handle)
 
-    def _wait(self, table: _Table, meanwhile: Callable[[], object]) -> None:
-        *line, handle = table.asked
+    def _wait(self, table: _Table, asked: tuple[int, ...], meanwhile: Callable[[], object]) -> None:
+        *line, handle = asked
         is_locked = False
         with contextlib.suppress(OSError):  # Not every disk has locks.
             for one in line:
                 fcntl.flock(one, fcntl.LOCK_EX)
-            with contextlib.suppress(LakerootError):
-                meanwhile()
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            is_locked = True
+            if table.is_wanted or table.is_losers:
+                # Whatever is wrong is told by the look that comes after it.
+                with contextlib.suppress(Exception):
+                    meanwhile()
+                fcntl.flock(handle, fcntl.LOCK_EX)
+                is_locked = True
         with self._changed:
+            _BEGUN.discard(threading.current_thread())
+            if table.asked != asked:
+                return  # This client has ended, and closed them.
             table.asked = ()
             if is_locked and (table.is_wanted or table.is_losers) and table.handle is None:
                 table.handle = handle
@@ -235,8 +259,12 @@ class Turns:
         if table.handle is not None:
             table.ends_at = time.monotonic() + LONGEST_TURN
             if not self._is_watched:
-                self._is_watched = True
-                threading.Thread(target=self._watch, name="lakeroot-turns", daemon=True).start()
+                watch = threading.Thread(target=self._watch, name="lakeroot-turns", daemon=True)
+                try:
+                    watch.start()
+                    self._is_watched = True
+                except RuntimeError:  # There are too many threads, or Python is about to end.
+                    self._give_back(table)
         self._changed.notify_all()
 
     def _give_back(self, table: _Table) -> None:
@@ -263,7 +291,9 @@ class Turns:
                 if not held and now >= self._writes_until:
                     self._is_watched = False
                     return
-            time.sleep(_BACK)
+                meets = any(one.meets_others_until > now for one in self._tables.values())
+            # Only who meets others stays, and must go on time.
+            time.sleep(_BACK if meets else _ALONE)
 
     def end(self) -> None:
         """Give back every turn."""
@@ -271,6 +301,10 @@ class Turns:
             for table in self._tables.values():
                 table.is_wanted = False
                 self._give_back(table)
+                # A lock that a thread still waits for is nobody's once its handle is closed.
+                asked, table.asked = table.asked, ()
+                for handle in asked:
+                    os.close(handle)
 
     def after_fork(self) -> None:
         """Let go of the parent's turns in a child, without ending them."""
@@ -284,6 +318,19 @@ class Turns:
 
 def _nothing() -> None:
     """Do nothing."""
+
+
+def _has_begun(thread: threading.Thread) -> bool:
+    """Start a thread that waits, unless there are too many: a turn is no reason to fail."""
+    if len(_BEGUN) >= _THREADS:
+        return False
+    _BEGUN.add(thread)
+    try:
+        thread.start()
+    except RuntimeError:
+        _BEGUN.discard(thread)
+        return False
+    return True
 
 
 def _locked_now(directory: str) -> int | None:
@@ -314,10 +361,12 @@ def _changed_at(directory: str) -> int | None:
         return None
 
 
+_BEGUN: Final[set[threading.Thread]] = set()
 _ALL: Final["weakref.WeakSet[Turns]"] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
+    _BEGUN.clear()
     for turns in list(_ALL):
         turns.after_fork()
 
