@@ -4,6 +4,7 @@ import gc
 import os
 import stat
 import tempfile
+import traceback
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,17 @@ def test_workers_are_reached_by_tcp_where_the_name_of_a_socket_would_be_too_long
     deep.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(deep))
     assert workers.unix_sockets.__wrapped__() == {}
+
+
+def test_a_worker_whose_java_is_gone_says_nothing_of_it_and_tells_every_other_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_error = workers._unless_nobody_hears(traceback.print_exc)
+    for error in (BrokenPipeError("nobody hears"), ConnectionResetError("somebody does")):
+        try:
+            raise error
+        except OSError:
+            print_error()
+    told = capsys.readouterr().err
+    assert "nobody hears" not in told
+    assert "somebody does" in told

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import datasource as ds
 from pyspark.sql import types as st
 
-from lakeroot.spark import filters
+from lakeroot.spark import filters, workers  # noqa: F401 (workers that only plan load it, too)
 from lakeroot.spark.catalogs import locate
 from lakeroot.spark.opening import open_for
 from lakeroot.spark.options import ReadOptions, parse, table_of

@@ -6,8 +6,11 @@ import gc
 import os
 import shutil
 import socket
+import sys
 import tempfile
-from collections.abc import Mapping
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
 
 _tasks = 0
 # The address of a Unix socket has at most 104 bytes, and Spark's names of them 43.
@@ -52,3 +55,22 @@ def _remove(directory: str, owner: int) -> None:
     """Remove a directory at the end of the process that made it, not of one forked from it."""
     if os.getpid() == owner:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _unless_nobody_hears(print_error: Callable[..., None]) -> Callable[..., None]:
+    """Keep a worker from printing that Java is gone, as it is when it ends a worker.
+
+    Spark ends workers that had nothing to do for a minute. Over a Unix socket the worker notices
+    that its farewell cannot be sent, and would show the user a trace; over TCP it does not notice.
+    """
+
+    def print_other_errors(*given: Any, **named: Any) -> None:
+        if not isinstance(sys.exc_info()[1], BrokenPipeError):
+            print_error(*given, **named)
+
+    return print_other_errors
+
+
+# At import, because workers that only plan begin no task; the driver is another program.
+if getattr(sys.modules["__main__"].__spec__, "name", None) == "pyspark.daemon":
+    traceback.print_exc = _unless_nobody_hears(traceback.print_exc)
