@@ -26,7 +26,7 @@ from tests.asking import ROWS, Lake, arrow_stream
 from tests.conformance.stores import STORES, Place
 
 THOROUGH = os.environ.get("LAKEROOT_TESTS") == "thorough"
-EXAMPLES = 300 if THOROUGH else 4
+EXAMPLES = 60 if THOROUGH else 4
 DIRECTORIES: Final = ["dir-compat", "dir-managed"]
 OTHERS: Final = ["dir-v1", "metastore", "metastore-deltacat-2", "iceberg"]
 OPERATIONS: Final = {route.operation: route for route in ROUTES}
