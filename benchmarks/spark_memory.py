@@ -17,6 +17,8 @@ import pyarrow as pa
 
 import lakeroot.spark
 from benchmarks.report import Row
+from lakeroot.metastore import Metastore, schema_of
+from lakeroot.metastore.schemes import PartitionKey, PartitionScheme, Transform
 
 TITLE = "Spark: a table ten times as large as the executor's memory"
 PEER = "the table"
@@ -43,8 +45,10 @@ def run(*, quick: bool) -> Iterator[Row]:
 
 def _jobs(spark: Any, root: str, directory: Path) -> dict[str, Callable[[], Any]]:
     from lakeroot import spark as on
+    from lakeroot.spark import metastore as deltas
 
     where: dict[str, Any] = {"root": root}
+    there = _metastore(str(directory / "metastore"))
     rows = on.read(spark, "t", **where)
     changed = rows.where("id % 3 = 0").selectExpr("id", "k + 1 AS k", "body")
     parquet = str(directory / "out")
@@ -93,7 +97,28 @@ def _jobs(spark: Any, root: str, directory: Path) -> dict[str, Callable[[], Any]
         "ingest Parquet": lambda: on.ingest(spark, parquet, "ingested", **where),
         "fsck": lambda: on.fsck(spark, **where),
         "gc": lambda: on.gc(spark, **where),
+        "metastore: upsert all": lambda: deltas.upsert(rows, "n.t", **there),
+        "metastore: upsert a third": lambda: deltas.upsert(changed, "n.t", **there),
+        "metastore: delete a quarter": lambda: deltas.delete(
+            rows.where("id % 4 = 1").select("id"), "n.t", **there
+        ),
+        "metastore: scan": lambda: (
+            deltas.read(spark, "n.t", **there).selectExpr("sum(k)", "sum(length(body))").collect()
+        ),
     }
+
+
+def _metastore(root: str) -> dict[str, Any]:
+    """Make a table of a metastore in buckets, because a task holds one partition."""
+    schema = pa.schema([("id", pa.int64()), ("k", pa.int64()), ("body", pa.binary())])
+    buckets = Transform("bucket", {"numBuckets": 64})
+    scheme = PartitionScheme((PartitionKey(("id",), buckets),), "by id", "by-id")
+    with Metastore.open(root).transaction() as txn:
+        txn.create_namespace("n")
+        txn.create_table(
+            "n", "t", schema=schema_of(schema, merge_keys=["id"]), partition_scheme=scheme
+        )
+    return {"root": root}
 
 
 def _make(root: str, size: int) -> None:

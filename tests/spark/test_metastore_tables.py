@@ -16,6 +16,7 @@ from lakeroot.model.errors import (
     TableSchemaValidationError,
 )
 from lakeroot.spark import metastore as on_spark
+from lakeroot.spark.metastore import tasks
 from tests.spark.conftest import fails_last
 
 ARROW = pa.schema([("a", pa.int64()), ("b", pa.string()), ("v", pa.int64()), ("w", pa.string())])
@@ -134,3 +135,15 @@ def test_a_failed_task_changes_nothing_and_vacuum_finds_its_files(spark, root, s
     assert spread(spark, root) == []
     Metastore.open(root).vacuum(retention_ms=0)
     assert [info.path for info in store.objects.list("data/")] == []
+
+
+@pytest.mark.parametrize("limit", ["ROWS_AT_ONCE", "BYTES_AT_ONCE"])
+def test_a_task_holds_so_many_rows_or_bytes_at_once_and_no_more(
+    monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    batch = pa.record_batch({"body": [b"x" * 100] * 10})
+    monkeypatch.setattr(tasks, limit, 3 * (10 if limit == "ROWS_AT_ONCE" else batch.nbytes))
+
+    found = [table.num_rows for table in tasks._gathered([batch] * 7 + [batch.slice(0, 0)])]
+
+    assert found == [30, 30, 10]

@@ -21,8 +21,9 @@ from lakeroot.metastore.schemes import PartitionScheme
 from lakeroot.metastore.states import ContentType
 from lakeroot.objects import Objects, open_root, parse_root
 
-# So many rows of a task are held at once, whatever the number of rows of a file.
+# So many rows of a task, or bytes, are held at once, whatever the number of rows of a file.
 ROWS_AT_ONCE: Final = 1 << 20
+BYTES_AT_ONCE: Final = 1 << 28
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +134,14 @@ def _data_file(entry: ManifestEntry) -> DataFile:
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Put small batches together, so that they do not become small files."""
     held: list[pa.RecordBatch] = []
+    rows = size = 0
     for batch in batches:
         if batch.num_rows:
             held.append(batch)
-        if sum(each.num_rows for each in held) >= ROWS_AT_ONCE:
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= ROWS_AT_ONCE or size >= BYTES_AT_ONCE:
             yield pa.Table.from_batches(held)
-            held = []
+            held, rows, size = [], 0, 0
     if held:
         yield pa.Table.from_batches(held)
 
