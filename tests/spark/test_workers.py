@@ -1,7 +1,6 @@
 """How Java and the Python workers of a session meet, and what workers leave out of collections."""
 
 import gc
-import os
 import stat
 import tempfile
 import traceback
@@ -17,15 +16,12 @@ from lakeroot.spark.distribute import distribute
 def test_a_worker_leaves_its_imports_out_of_collections_from_its_second_task_on(
     spark: SparkSession,
 ) -> None:
-    def frozen(_: int) -> tuple[int, int]:
-        return os.getpid(), gc.get_freeze_count()
+    def frozen(_: int) -> int:
+        return gc.get_freeze_count()
 
-    distribute(spark, list(range(8)), frozen, what="test")
-    found = distribute(spark, list(range(8)), frozen, what="test")
-    by_worker: dict[int, int] = {}
-    for worker, count in found:
-        assert by_worker.setdefault(worker, count) == count
-    assert max(by_worker.values()) > 10_000
+    # However the tasks are shared out among workers, somebody has a second one.
+    rounds = [distribute(spark, list(range(8)), frozen, what="test") for _ in range(2)]
+    assert max(map(max, rounds)) > 10_000
     assert gc.get_freeze_count() == 0, "the driver is not ours to tune"
 
 

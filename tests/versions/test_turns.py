@@ -204,8 +204,8 @@ def test_a_retry_that_needed_no_turn_leaves_none_behind(table: Path) -> None:
 
     loser.committed([str(table)])
 
-    wait_until(lambda: loser._table(str(table)).handle is None)
     other.committed([str(table)])
+    wait_until(lambda: not loser._table(str(table)).asked)
     assert not is_taken(table)
 
 
