@@ -163,3 +163,37 @@ def test_a_table_that_may_not_be_seen_hides_no_other():
     with misbehaving(behave) as server:
         telling = IcebergRestStore(read_config({"endpoint": server.endpoint})).entries.telling
         assert telling.names(("n",)) == ["a"]
+
+
+def renaming(forever: bool) -> Behaviour:
+    """A server where `a` has another name as soon as it was listed."""
+    lists = 0
+
+    def behave(request: Request) -> Reply:
+        nonlocal lists
+        if "/v1/config" in request.path:
+            return 200, {}
+        name = request.path.partition("?")[0].rpartition("/")[2]
+        if name == "tables":
+            lists += 1
+            listed = ["a", "b"] if forever or lists == 1 else ["b", "d"]
+            return 200, {"identifiers": [{"namespace": ["n"], "name": one} for one in listed]}
+        if name == "a":
+            return error(404, "NoSuchTableException")
+        return 200, {"metadata": {"location": "s3://b/t", "properties": {"table_type": "lance"}}}
+
+    return behave
+
+
+def test_a_table_that_is_renamed_while_it_is_listed_is_found_under_one_of_its_names():
+    with misbehaving(renaming(forever=False)) as server:
+        telling = IcebergRestStore(read_config({"endpoint": server.endpoint})).entries.telling
+        assert telling.names(("n",)) == ["b", "d"]
+
+
+def test_a_list_ends_though_it_names_a_table_that_is_never_there():
+    with misbehaving(renaming(forever=True)) as server:
+        telling = IcebergRestStore(read_config({"endpoint": server.endpoint})).entries.telling
+        assert telling.names(("n",)) == ["b"]
+        assert server.sent().count("GET /v1/namespaces/n/tables") == 2
+        assert telling.names(("n",), limit=1) == ["b"]

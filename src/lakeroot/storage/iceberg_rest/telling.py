@@ -6,10 +6,9 @@ needs it, without its history, and with the tag of the last answer, so that a se
 (`ETag`) answers with a few bytes.
 """
 
-import itertools
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
@@ -20,6 +19,8 @@ from lakeroot.tables.iceberg import is_lance
 
 AT_ONCE: Final = 8
 _MOST_REMEMBERED: Final = 100_000
+_LISTS: Final = 5
+"""How often a list is repeated whose tables go while they are looked at."""
 
 
 class Telling:
@@ -36,28 +37,51 @@ class Telling:
         """List the names of the Lance tables of a namespace, sorted, starting after a name."""
         if not namespace:
             return []
+        names: list[str] = []
+        gone: set[str] = set()
+        for _ in range(_LISTS):
+            before = gone
+            names, gone = self._listed(namespace, after, limit)
+            if gone == before:
+                break  # Nothing is gone, or what a list names though it is never there.
+        return names
+
+    def _listed(
+        self, namespace: Identifier, after: str | None, limit: int | None
+    ) -> tuple[list[str], set[str]]:
+        """List once; tell what was listed, and not there any more when it was looked at.
+
+        A table that was renamed in between would be missing under both of its names.
+        """
         listed = sorted(
             (e for e in self._client.list_tables(namespace) if after is None or e["name"] > after),
             key=lambda entry: str(entry["name"]),
         )
         limit = len(listed) if limit is None else min(limit, len(listed))
         step = max(limit, AT_ONCE)
-        chunks = (listed[at : at + step] for at in range(0, len(listed), step))
-        found = (name for chunk in chunks for name in self._lance_among(namespace, chunk))
-        return list(itertools.islice(found, limit))
+        names: list[str] = []
+        gone: set[str] = set()
+        for at in range(0, len(listed), step):
+            if len(names) >= limit:
+                break
+            kinds = self._kinds(namespace, listed[at : at + step])
+            gone.update(name for name, is_one in kinds.items() if is_one is None)
+            names += (name for name, is_one in kinds.items() if is_one)
+        return names[:limit], gone
 
     def may_be_lance(self, listed: Json) -> bool:
         """Tell whether what a list says of a table leaves open that it is a Lance table."""
         return self._told(listed) is not False
 
-    def _lance_among(self, namespace: Identifier, listed: Sequence[Json]) -> Iterator[str]:
-        kinds = {entry["name"]: self._told(entry) for entry in listed}
+    def _kinds(self, namespace: Identifier, listed: Sequence[Json]) -> dict[str, bool | None]:
+        """Tell which tables are Lance tables; nothing of those that are gone since."""
+        kinds = {str(entry["name"]): self._told(entry) for entry in listed}
         unknown = [name for name, kind in kinds.items() if kind is None]
         if unknown:
             with ThreadPoolExecutor(min(AT_ONCE, len(unknown))) as pool:
                 looked_at = pool.map(lambda name: self._look((*namespace, name)), unknown)
                 kinds.update(zip(unknown, looked_at, strict=True))
-        return (name for name, is_one in kinds.items() if is_one)
+        return kinds
 
     def _told(self, listed: Json) -> bool | None:
         if self._client.server.has_only_lance:
@@ -67,13 +91,15 @@ class Telling:
             return is_lance(properties)
         return is_lance(listed) if "table_type" in listed else None
 
-    def _look(self, identifier: Identifier) -> bool:
+    def _look(self, identifier: Identifier) -> bool | None:
         with self._lock:
             tag, before = self._seen.get(identifier, (None, False))
         try:
             told, tag = self._client.load_table_unless(identifier, tag)
-        except (NotFoundError, PermissionDeniedError):
-            return False  # dropped since it was listed, or nothing we may ever open
+        except NotFoundError:
+            return None
+        except PermissionDeniedError:
+            return False  # nothing we may ever open
         is_one = before if told is None else is_lance(properties_in(told))
         if tag is not None:
             self._remember(identifier, tag, is_one=is_one)
