@@ -117,6 +117,14 @@ def test_vectors_on_a_multivector_column_are_one_query(table: TableHandle) -> No
     assert {row % 5 for row in near["id"].to_pylist()} == {1}
 
 
+@pytest.mark.parametrize("vectors", [[[]], [HERE, []], [HERE, HERE[:1]]])
+def test_vectors_without_numbers_or_of_different_lengths_are_refused(
+    vectors: list[list[float]],
+) -> None:
+    with pytest.raises(errors.InvalidInputError, match="equally many"):
+        Query(k=1, vectors=vectors)
+
+
 def test_without_a_vector_rows_come_in_order(table: TableHandle) -> None:
     assert ids(table, k=3) == [5, 6, 7]
     assert ids(table, k=2, offset=2) == [7, 8]

@@ -58,6 +58,11 @@ class Query:
             raise InvalidInputError("A query returns no fewer than 0 rows and skips none backwards")
         if self.vector and self.vectors:
             raise InvalidInputError("A query has one vector or several, not both")
+        if len({len(one) for one in self.vectors}) > 1 or any(not one for one in self.vectors):
+            raise InvalidInputError(
+                "The vectors of a query have no numbers, or not equally many",
+                fix="Give vectors as long as those of the column",
+            )
         if self.full_text is not None and self.is_vector_search:
             raise InvalidInputError(
                 "A query searches by vector or by full text, not by both",
