@@ -19,10 +19,13 @@ def test_a_worker_leaves_its_imports_out_of_collections_from_its_second_task_on(
     def frozen(_: int) -> int:
         return gc.get_freeze_count()
 
+    before = gc.get_freeze_count()
     # However the tasks are shared out among workers, somebody has a second one.
     rounds = [distribute(spark, list(range(8)), frozen, what="test") for _ in range(2)]
     assert max(map(max, rounds)) > 10_000
-    assert gc.get_freeze_count() == 0, "the driver is not ours to tune"
+    for _ in range(3):
+        distribute(spark, [1], frozen, what="test")
+    assert gc.get_freeze_count() <= before, "the driver is not ours to tune"
 
 
 def test_workers_are_reached_by_sockets_that_only_their_owner_can_reach(

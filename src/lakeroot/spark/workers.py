@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 _tasks = 0
+_MAIN = getattr(sys.modules.get("__main__"), "__spec__", None)
+_IS_WORKER = getattr(_MAIN, "name", None) == "pyspark.daemon"
 # The address of a Unix socket has at most 104 bytes, and Spark's names of them 43.
 _LONGEST_DIRECTORY = 60
 
@@ -27,7 +29,7 @@ def begin() -> None:
     """
     global _tasks  # A worker is a process, and this is about the process
     _tasks += 1
-    if _tasks == 2:
+    if _tasks == 2 and _IS_WORKER:  # A single task may be done by the driver itself.
         gc.freeze()
 
 
@@ -72,5 +74,5 @@ def _unless_nobody_hears(print_error: Callable[..., None]) -> Callable[..., None
 
 
 # At import, because workers that only plan begin no task; the driver is another program.
-if getattr(sys.modules["__main__"].__spec__, "name", None) == "pyspark.daemon":
+if _IS_WORKER:
     traceback.print_exc = _unless_nobody_hears(traceback.print_exc)
