@@ -4,6 +4,9 @@ from pathlib import Path
 import pytest
 
 from lakeroot import DirectoryNamespace
+from lakeroot.catalog import turns
+from tests.versions.locks import FOREVER
+from tests.versions.staging import make_table
 
 Open = Callable[..., DirectoryNamespace]
 
@@ -28,3 +31,15 @@ def lake(request: pytest.FixtureRequest, open_lake: Open) -> DirectoryNamespace:
     """A catalog with table version management off, then on."""
     manages = request.param == "catalog decides"
     return open_lake(table_version_management=str(manages).lower())
+
+
+@pytest.fixture
+def table(managed: DirectoryNamespace) -> Path:
+    return make_table(managed, "t") / "_versions"
+
+
+@pytest.fixture
+def endless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let turns last, so that a busy machine does not end them before a test has looked."""
+    monkeypatch.setattr(turns, "LONGEST_TURN", FOREVER)
+    monkeypatch.setattr(turns, "_WRITER", FOREVER)
