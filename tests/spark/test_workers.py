@@ -23,8 +23,7 @@ def test_a_worker_leaves_its_imports_out_of_collections_from_its_second_task_on(
     # However the tasks are shared out among workers, somebody has a second one.
     rounds = [distribute(spark, list(range(8)), frozen, what="test") for _ in range(2)]
     assert max(map(max, rounds)) > 10_000
-    for _ in range(3):
-        distribute(spark, [1], frozen, what="test")
+    # The command line freezes what is there when it ends, so this process may have begun with some.
     assert gc.get_freeze_count() <= before, "the driver is not ours to tune"
 
 

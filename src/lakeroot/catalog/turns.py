@@ -211,7 +211,7 @@ class Turns:
                 handles.append(handle)
             opened.pop_all()
         asked = tuple(handles)
-        work = (table, asked, meanwhile or _nothing)
+        work = (table, asked, meanwhile or (lambda: None))
         thread = threading.Thread(target=self._wait, args=work, name="lakeroot-turn", daemon=True)
         table.asked = asked
         if not _has_begun(thread):
@@ -314,10 +314,6 @@ class Turns:
                     with contextlib.suppress(OSError):
                         os.close(handle)
         self._reset()
-
-
-def _nothing() -> None:
-    """Do nothing."""
 
 
 def _has_begun(thread: threading.Thread) -> bool:

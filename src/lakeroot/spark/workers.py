@@ -13,8 +13,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 _tasks = 0
-_MAIN = getattr(sys.modules.get("__main__"), "__spec__", None)
-_IS_WORKER = getattr(_MAIN, "name", None) == "pyspark.daemon"
 # The address of a Unix socket has at most 104 bytes, and Spark's names of them 43.
 _LONGEST_DIRECTORY = 60
 
@@ -29,7 +27,7 @@ def begin() -> None:
     """
     global _tasks  # A worker is a process, and this is about the process
     _tasks += 1
-    if _tasks == 2 and _IS_WORKER:  # A single task may be done by the driver itself.
+    if _tasks == 2:
         gc.freeze()
 
 
@@ -74,5 +72,6 @@ def _unless_nobody_hears(print_error: Callable[..., None]) -> Callable[..., None
 
 
 # At import, because workers that only plan begin no task; the driver is another program.
-if _IS_WORKER:
+_program = getattr(sys.modules.get("__main__"), "__spec__", None)
+if getattr(_program, "name", None) == "pyspark.daemon":
     traceback.print_exc = _unless_nobody_hears(traceback.print_exc)
