@@ -59,16 +59,17 @@ class Directory:
         if not is_component(name):
             return NOTHING
         try:
-            found = self._objects.list_directory(flat(name))
+            # All names of one moment: a look at each of them in turn could see the files of a
+            # table that is being dropped, and then no longer the marker that hides them.
+            names = set(self._objects.list_names(flat(name)))
         except InvalidInputError:
             return NOTHING  # A bucket cannot even hold an object of this name.
-        names = {item.path.rpartition("/")[2] for item in found.objects}
-        has_files = bool(names) or any(
-            self._objects.has_any(f"{flat(name)}/{below}") for below in found.directories
-        )
-        if names == {RESERVED} and not found.directories and self._is_for_row(name):
+        if DEREGISTERED in names:
+            return Probe(has_files=True, is_deregistered=True)
+        if names == {RESERVED} and self._is_for_row(name):
             return NOTHING
-        return Probe(has_files, DEREGISTERED in names)
+        has_files = RESERVED in names or (bool(names) and self._objects.has_any(flat(name)))
+        return Probe(has_files, is_deregistered=False)
 
     def _is_for_row(self, name: str) -> bool:
         return (
