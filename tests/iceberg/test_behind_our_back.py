@@ -48,6 +48,24 @@ def test_a_table_made_anew_by_others_is_not_changed_in_place_of_the_old_one(lake
     assert lake.describe_table(parent, "t").properties == {"a": "2"}
 
 
+def test_a_name_that_others_take_away_while_its_table_is_created_is_a_conflict(
+    lake, parent, monkeypatch
+):
+    client = lake.client.store.client
+    update = client.update_table
+
+    def after_a_drop(identifier, requirements, updates):
+        client.drop_table(identifier)
+        return update(identifier, requirements, updates)
+
+    monkeypatch.setattr(client, "update_table", after_a_drop)
+    with refused(14):
+        lake.declare_table(parent, "t")
+    monkeypatch.undo()
+    lake.declare_table(parent, "t")
+    assert lake.describe_table(parent, "t").location
+
+
 def test_a_table_that_stops_being_a_lance_table_is_not_found(lake, parent):
     lake.create_table(parent, "t")
     client = lake.client.store.client

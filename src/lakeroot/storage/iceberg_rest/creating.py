@@ -19,6 +19,7 @@ from lakeroot.model.errors import (
     LakerootError,
     NotFoundError,
     TableAlreadyExistsError,
+    TableNotFoundError,
 )
 from lakeroot.model.identifiers import Identifier, show
 from lakeroot.storage.iceberg_rest.client import Client, Json
@@ -85,6 +86,16 @@ class Creation:
         if self._client.server.is_native:
             self._create_natively(new)
             return
+        try:
+            self._create_in_two_steps(new)
+        except TableNotFoundError as error:
+            raise ConcurrentModificationError(
+                f"The name {show(new.identifier)} was taken away while the table was created",
+                "somebody else dropped it, or creates a table of that name too",
+                "Look what is there, and try again",
+            ) from error
+
+    def _create_in_two_steps(self, new: NewTable) -> None:
         reserved = self._reserve(new.identifier)
         try:
             self._publish(new, reserved)
