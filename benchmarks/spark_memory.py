@@ -105,19 +105,23 @@ def _jobs(spark: Any, root: str, directory: Path) -> dict[str, Callable[[], Any]
         "metastore: scan": lambda: (
             deltas.read(spark, "n.t", **there).selectExpr("sum(k)", "sum(length(body))").collect()
         ),
+        "metastore: append": lambda: deltas.append(rows, "n.plain", **there),
+        "metastore: append a third": lambda: deltas.append(changed, "n.plain", **there),
+        "metastore: compact": lambda: deltas.compact(spark, "n.plain", **there),
+        "metastore: replace": lambda: deltas.replace(rows, "n.plain", **there),
     }
 
 
 def _metastore(root: str) -> dict[str, Any]:
-    """Make a table of a metastore in buckets, because a task holds one partition."""
+    """Make two tables of a metastore in buckets, because a task holds one partition."""
     schema = pa.schema([("id", pa.int64()), ("k", pa.int64()), ("body", pa.binary())])
     buckets = Transform("bucket", {"numBuckets": 64})
     scheme = PartitionScheme((PartitionKey(("id",), buckets),), "by id", "by-id")
     with Metastore.open(root).transaction() as txn:
         txn.create_namespace("n")
-        txn.create_table(
-            "n", "t", schema=schema_of(schema, merge_keys=["id"]), partition_scheme=scheme
-        )
+        keyed = schema_of(schema, merge_keys=["id"])
+        txn.create_table("n", "t", schema=keyed, partition_scheme=scheme)
+        txn.create_table("n", "plain", schema=schema_of(schema), partition_scheme=scheme)
     return {"root": root}
 
 

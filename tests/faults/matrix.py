@@ -37,11 +37,11 @@ ROOT = Root("memory://faults", is_local=False)
 NO_TIME = timedelta(0)
 _RANDOM = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8,}|\d{10,}")
 COLUMNS = {
-    "read": ("get",),
+    "read": ("get", "get_flushed"),
     "look": ("head", "exists", "has_any"),
     "list": ("list", "list_directory", "list_names"),
     "put": ("put",),
-    "put if absent": ("put_if_absent", "copy_if_absent"),
+    "put if absent": ("put_if_absent", "move_if_absent"),
     "delete": ("delete", "delete_directory", "prune_directory"),
 }
 CALLS = {name: column for column, names in COLUMNS.items() for name in names}

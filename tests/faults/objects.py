@@ -49,6 +49,12 @@ class Fragile:
         _die(last)
         return found
 
+    def get_flushed(self, path: str) -> bytes | None:
+        last = self._is_last()
+        found = self._objects.get_flushed(path)
+        _die(last)
+        return found
+
     def put(self, path: str, data: bytes) -> None:
         last = self._is_last()
         # A put of an object is whole or not there at all: that is what a storage promises.
@@ -61,9 +67,9 @@ class Fragile:
         _die(last)
         return done
 
-    def copy_if_absent(self, source: str, target: str) -> bool:
+    def move_if_absent(self, source: str, target: str) -> bool:
         last = self._is_last()
-        done = self._objects.copy_if_absent(source, target)
+        done = self._objects.move_if_absent(source, target)
         _die(last)
         return done
 

@@ -44,6 +44,10 @@ class CountingObjects:
         self._count("get")
         return self._objects.get(path)
 
+    def get_flushed(self, path: str) -> bytes | None:
+        self._count("get")
+        return self._objects.get_flushed(path)
+
     def put(self, path: str, data: bytes) -> None:
         self._count("put", data)
         self._objects.put(path, data)
@@ -52,9 +56,9 @@ class CountingObjects:
         self._count("put", data)
         return self._objects.put_if_absent(path, data)
 
-    def copy_if_absent(self, source: str, target: str) -> bool:
-        self._count("copy")
-        return self._objects.copy_if_absent(source, target)
+    def move_if_absent(self, source: str, target: str) -> bool:
+        self._count("move")
+        return self._objects.move_if_absent(source, target)
 
     def flush(self, path: str) -> None:
         self._objects.flush(path)

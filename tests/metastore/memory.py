@@ -21,6 +21,9 @@ class MemoryObjects:
         found = self.held.get(path)
         return None if found is None else found[0]
 
+    def get_flushed(self, path: str) -> bytes | None:
+        return self.get(path)
+
     def put(self, path: str, data: bytes) -> None:
         self.held[path] = (bytes(data), self.now_ms())
 
@@ -28,8 +31,11 @@ class MemoryObjects:
         new = (bytes(data), self.now_ms())
         return self.held.setdefault(path, new) is new
 
-    def copy_if_absent(self, source: str, target: str) -> bool:
-        return self.put_if_absent(target, self.held[source][0])
+    def move_if_absent(self, source: str, target: str) -> bool:
+        if not self.put_if_absent(target, self.held[source][0]):
+            return False
+        self.delete([source])
+        return True
 
     def flush(self, path: str) -> None:
         """There is no disk."""
@@ -79,9 +85,10 @@ class MemoryObjects:
 
 _CALLS = (
     "get",
+    "get_flushed",
     "put",
     "put_if_absent",
-    "copy_if_absent",
+    "move_if_absent",
     "flush",
     "head",
     "exists",
@@ -132,7 +139,7 @@ class CrashingObjects(CountingObjects):
 
     def _counted(self, name: str) -> Callable[..., Any]:
         function = super()._counted(name)
-        if not name.startswith(("put", "copy", "delete")):
+        if not name.startswith(("put", "move", "delete")):
             return function
 
         def call(*arguments: Any) -> Any:

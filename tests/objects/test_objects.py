@@ -75,26 +75,49 @@ def test_only_one_of_many_writers_puts_an_absent_object(objects: Objects) -> Non
     assert [found.path for found in objects.list("x")] == ["x/1"]
 
 
-def test_a_copy_does_not_overwrite(objects: Objects) -> None:
+def test_a_move_does_not_overwrite(objects: Objects) -> None:
     objects.put("from", b"new")
     objects.put("taken", b"old")
 
-    assert objects.copy_if_absent("from", "free")
-    assert not objects.copy_if_absent("from", "taken")
-    assert objects.get("free") == b"new"
+    assert not objects.move_if_absent("from", "taken")
     assert objects.get("taken") == b"old"
+    assert objects.get_flushed("from") == b"new"
+    assert objects.move_if_absent("from", "free")
+    assert objects.get_flushed("free") == b"new"
+    assert objects.get_flushed("from") is None
     with pytest.raises(NotFoundError):
-        objects.copy_if_absent("nothing", "x")
+        objects.move_if_absent("nothing", "x")
 
 
-def test_a_copy_stays_when_its_source_changes(objects: Objects) -> None:
-    objects.put("from", b"first")
-    assert objects.copy_if_absent("from", "below/copy")
+def test_what_was_moved_stays_when_another_gets_its_old_name(objects: Objects) -> None:
+    objects.put("a/from", b"first")
+    assert objects.move_if_absent("a/from", "a/to")
 
-    objects.put("from", b"second")
-    assert objects.get("below/copy") == b"first"
-    objects.delete(["from"])
-    assert objects.get("below/copy") == b"first"
+    objects.put("a/from", b"second")
+    assert objects.get("a/to") == b"first"
+    assert objects.move_if_absent("a/from", "elsewhere/to")
+    assert objects.get("elsewhere/to") == b"second"
+    assert [found.path for found in objects.list("a")] == ["a/to"]
+
+
+def test_of_many_that_move_to_one_name_one_arrives(objects: Objects) -> None:
+    for number in range(6):
+        objects.put(f"x/{number}", str(number).encode())
+    moved: list[int] = []
+
+    def move(number: int) -> None:
+        if objects.move_if_absent(f"x/{number}", "x/there"):
+            moved.append(number)
+
+    threads = [threading.Thread(target=move, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert [objects.get("x/there")] == [str(number).encode() for number in moved]
+    left = {f"x/{number}" for number in range(6) if number not in moved}
+    assert {found.path for found in objects.list("x")} == {"x/there", *left}
 
 
 def test_a_directory_is_listed_one_level_at_a_time(objects: Objects) -> None:

@@ -8,7 +8,7 @@ from lakeroot.namespace.base import LakerootNamespace
 from lakeroot.objects import LocalObjects, parse_root
 from lakeroot.storage.lance_dir import DirectorySettings, LanceDirStore
 
-WRITES = ("put", "put_if_absent", "copy_if_absent", "delete", "delete_directory")
+WRITES = ("put", "put_if_absent", "move_if_absent", "delete", "delete_directory")
 
 
 class Death(BaseException):
@@ -44,10 +44,10 @@ class MortalDisk(LocalObjects):
             self.before_put(path)
         return bool(self._call(super().put_if_absent, path, data))
 
-    def copy_if_absent(self, source: str, target: str) -> bool:
+    def move_if_absent(self, source: str, target: str) -> bool:
         if self.before_put is not None:
             self.before_put(target)
-        return bool(self._call(super().copy_if_absent, source, target))
+        return bool(self._call(super().move_if_absent, source, target))
 
     def delete(self, paths: Iterable[str]) -> None:
         for path in list(paths):

@@ -133,9 +133,6 @@ class VersionCommits:
         self, staged: Sequence[Staged], others: Sequence[Change], message: str
     ) -> list[TableVersion]:
         now_ms = int(time.time() * 1000)
-        for one in staged:
-            # A row must not outlive a power failure that its manifest does not.
-            one.files.flush(one.manifest)
         for attempt in range(_ATTEMPTS):
             unchanged = self._unchanged(staged, others)
             changes, already = self._plan(staged, others, now_ms)
@@ -244,9 +241,11 @@ class VersionCommits:
     def _put_in_place(self, new: Sequence[Staged]) -> bool:
         """Put committed versions into their places; tell whether all of them are there."""
         placed: list[Staged] = []
+        left: list[Staged] = []
 
         def put(one: Staged) -> None:
-            one.files.finalise(one.manifest, one.content)
+            if one.files.finalise(one.manifest, one.content):
+                left.append(one)
             placed.append(one)
 
         def clear(one: Staged) -> None:
@@ -254,7 +253,7 @@ class VersionCommits:
 
         try:
             self._each(put, new)
-            self._each(clear, new)
+            self._each(clear, left)
         except TableVersionAlreadyExistsError:
             self._give_way(new, placed)
             raise
@@ -303,8 +302,8 @@ class VersionCommits:
             raise _is_taken(one)
         if taken is None:
             self._require_next(one)
-            files.flush(one.manifest)
             files.finalise(one.manifest, one.content)
+            files.flush(one.manifest.final_path)
         files.discard([one.manifest.path])
         found = files.describe(number, taken or one.manifest.final_path)
         if found is None:

@@ -1,5 +1,6 @@
 """The version files of one table: what lies in its ``_versions`` directories."""
 
+import contextlib
 import json
 import re
 import struct
@@ -123,8 +124,12 @@ class VersionFiles:
         return f"{self.directory}/{address.rpartition('/')[2]}"
 
     def staged(self, manifest: StagedManifest) -> bytes:
-        """Read a staged manifest; refuse one that is missing or cut off."""
-        content = self._files.get(manifest.path)
+        """Read a staged manifest; refuse one that is missing or cut off.
+
+        It is on the disk then, which its writer did not wait for: whatever says that it is a
+        version must not outlive a power failure that it does not.
+        """
+        content = self._files.get_flushed(manifest.path)
         if content is None:
             raise InvalidInputError(
                 f"There is no staged manifest {manifest.path}",
@@ -144,27 +149,27 @@ class VersionFiles:
             )
         return content
 
-    def flush(self, manifest: StagedManifest) -> None:
-        """Wait until a staged manifest is on the disk: its writer did not."""
-        self._files.flush(manifest.path)
+    def finalise(self, manifest: StagedManifest, content: bytes) -> bool:
+        """Put a manifest into its final place; tell whether the staged one may still be there.
 
-    def finalise(self, manifest: StagedManifest, content: bytes) -> None:
-        """Put a manifest into its final place; the same bytes may already be there."""
+        The same bytes may be in that place already.
+        """
+        if self._is_local:
+            # On a disk it gets another name: nothing has to be written.
+            with contextlib.suppress(NotFoundError):
+                if self._files.move_if_absent(manifest.path, manifest.final_path):
+                    return False
         path = manifest.final_path
-        if not self._is_put(manifest, content) and self._files.get(path) != content:
+        if not self._files.put_if_absent(path, content) and self._files.get(path) != content:
             raise TableVersionAlreadyExistsError(
                 f"Another writer has already put a different version at {path}",
                 fix="Read the table again and commit the version after its newest",
             )
+        return True
 
-    def _is_put(self, manifest: StagedManifest, content: bytes) -> bool:
-        if self._is_local:
-            # On a disk a copy is a second name of the file: nothing has to be written.
-            try:
-                return self._files.copy_if_absent(manifest.path, manifest.final_path)
-            except NotFoundError:
-                pass
-        return self._files.put_if_absent(manifest.final_path, content)
+    def flush(self, path: str) -> None:
+        """Wait until a file and its name are on the disk."""
+        self._files.flush(path)
 
     def holds(self, path: str, content: bytes) -> bool:
         """Tell whether a file has exactly this content."""

@@ -26,9 +26,13 @@ class Below:
         """Write a whole object unless there is one; tell whether it was written. Atomic."""
         return self._objects.put_if_absent(self._prefix + path, data)
 
-    def copy_if_absent(self, source: str, target: str) -> bool:
-        """Copy an object unless the target exists; tell whether it was copied. Atomic."""
-        return self._objects.copy_if_absent(self._prefix + source, self._prefix + target)
+    def get_flushed(self, path: str) -> bytes | None:
+        """Read a whole object that somebody else wrote, and wait until it is on the disk."""
+        return self._objects.get_flushed(self._prefix + path)
+
+    def move_if_absent(self, source: str, target: str) -> bool:
+        """Give an object another name unless that is taken; tell whether it was given."""
+        return self._objects.move_if_absent(self._prefix + source, self._prefix + target)
 
     def flush(self, path: str) -> None:
         """Wait until an object that somebody else wrote is on the disk, where there is one."""

@@ -41,8 +41,16 @@ class Objects(Protocol):
         """Write a whole object unless there is one; tell whether it was written. Atomic."""
         ...
 
-    def copy_if_absent(self, source: str, target: str) -> bool:
-        """Copy an object unless the target exists; tell whether it was copied. Atomic."""
+    def get_flushed(self, path: str) -> bytes | None:
+        """Read a whole object that somebody else wrote, and wait until it is on the disk."""
+        ...
+
+    def move_if_absent(self, source: str, target: str) -> bool:
+        """Give an object another name in its directory unless it is taken; tell whether it got it.
+
+        At every moment it is there under one name at least; under which of them it is after a
+        power failure is known only once the new one is flushed.
+        """
         ...
 
     def flush(self, path: str) -> None:

@@ -94,32 +94,46 @@ class LocalObjects:
             os.replace(self._write_beside(target, chunks), target)  # noqa: PTH105
             self._sync_directory(target)
 
-    def copy_if_absent(self, source: str, target: str) -> bool:
-        """Copy an object unless the target exists; tell whether it was copied. Atomic."""
+    def get_flushed(self, path: str) -> bytes | None:
+        """Read a whole object that somebody else wrote, and wait until it is on the disk."""
         try:
-            if self._is_linked(source, target):
-                return True
+            place = self.local_path(path)
+            content = _content(place, fsync=self._fsync)
+            self._sync_directory(place)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
+        except OSError as error:
+            with translated(f"reading {path}"):
+                raise error from None
+        return content
+
+    def move_if_absent(self, source: str, target: str) -> bool:
+        """Give an object another name in its directory unless it is taken; tell whether it got it.
+
+        Two steps, because renaming replaces what is there. They are entries of one directory, and
+        the disk keeps its changes in order: at least one of the names outlives a power failure.
+        """
+        try:
+            self._link(source, target)
         except FileExistsError:
             return False
         except OSError:
-            pass  # Not on this disk, or there is nothing: found out below.
-        data = self.get(source)
-        if data is None:
-            raise NotFoundError(f"There is no object at {source}")
-        return self.put_if_absent(target, data)
+            # Not on this disk, or there is nothing, or a link: what it leads to is taken, as it is.
+            data = self.get(source)
+            if data is None:
+                raise NotFoundError(f"There is no object at {source}") from None
+            if not self.put_if_absent(target, data):
+                return False
+        self.delete([source])
+        return True
 
-    def _is_linked(self, source: str, target: str) -> bool:
-        """Copy an object by giving it a second name; objects are never changed in place.
-
-        What is in it is not flushed: whoever wrote it has done so, or asked for it.
-        """
+    def _link(self, source: str, target: str) -> None:
+        """Give an object a second name; objects are never changed in place."""
         place = self.local_path(source)
         if not stat.S_ISREG(os.lstat(place).st_mode):
-            return False  # Of a symbolic link what it leads to is copied, as it is now.
-        os.utime(place)  # A copy is as old as its copying.
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), place)
+        os.utime(place)  # It is as old as its name.
         os.link(place, self.local_path(target))
-        self._sync_directory(self.local_path(target))
-        return True
 
     def flush(self, path: str) -> None:
         """Wait until an object that somebody else wrote is on the disk, and its name with it."""
@@ -200,7 +214,20 @@ class LocalObjects:
 
     def has_any(self, prefix: str) -> bool:
         """Tell whether there is at least one object below a directory."""
-        return next(self.list(prefix), None) is not None
+        pending = [self.local_path(prefix.rstrip("/"))]
+        with translated(f"listing {prefix or 'the root'}"):
+            while pending:
+                try:
+                    with os.scandir(pending.pop()) as entries:
+                        # Any name will do: none of the files is looked at.
+                        for entry in entries:
+                            if entry.is_dir():
+                                pending.append(entry.path)
+                            elif not _is_unfinished(entry.name):
+                                return True
+                except (FileNotFoundError, NotADirectoryError):
+                    continue
+        return False
 
     def delete(self, paths: Iterable[str]) -> None:
         """Delete objects; those already gone are fine."""
@@ -317,10 +344,12 @@ def _while_pruned(write: Callable[[], Written]) -> Written:
     return write()
 
 
-def _content(place: str) -> bytes:
+def _content(place: str, *, fsync: bool = False) -> bytes:
     """Read a file in as few calls as it takes: most are small."""
     handle = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
     try:
+        if fsync:
+            os.fsync(handle)
         content = os.read(handle, _SMALL)
         if len(content) < _SMALL:
             return content

@@ -96,13 +96,20 @@ class RemoteObjects:
                 writer.write(chunk)
             writer.close()
 
-    def copy_if_absent(self, source: str, target: str) -> bool:
-        """Copy an object unless the target exists; tell whether it was copied. Atomic."""
+    def get_flushed(self, path: str) -> bytes | None:
+        """Read a whole object; a bucket acknowledges what it has stored."""
+        return self.get(path)
+
+    def move_if_absent(self, source: str, target: str) -> bool:
+        """Give an object another name unless that is taken; tell whether it was given."""
         # Read and put: a conditional copy is not offered by every bucket, a conditional put is.
         data = self.get(source)
         if data is None:
             raise NotFoundError(f"There is no object at {source}")
-        return self.put_if_absent(target, data)
+        if not self.put_if_absent(target, data):
+            return False
+        self.delete([source])
+        return True
 
     def flush(self, path: str) -> None:
         """Do nothing: a bucket acknowledges what it has stored."""

@@ -172,9 +172,9 @@ class NextVersionOnly(LanceNamespace):
                 raise
             return True
         files.flush(staged.path)
-        if not files.copy_if_absent(staged.path, staged.final_path):
+        if not files.move_if_absent(staged.path, staged.final_path):
             return False
-        files.delete([staged.path])
+        files.flush(staged.final_path)
         return True
 
     def list_table_versions(self, request: Any) -> ListTableVersionsResponse:

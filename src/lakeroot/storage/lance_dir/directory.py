@@ -20,6 +20,7 @@ from lakeroot.storage.lance_dir.placement import (
     flat,
     is_component,
 )
+from lakeroot.tables.versions import VERSIONS
 
 # A directory that changed this recently may change again without its time telling.
 _SETTLED_NS: Final = 2_000_000_000
@@ -68,7 +69,12 @@ class Directory:
             return Probe(has_files=True, is_deregistered=True)
         if names == {RESERVED} and self._is_for_row(name):
             return NOTHING
-        has_files = RESERVED in names or (bool(names) and self._objects.has_any(flat(name)))
+        # Most tables have versions, which costs less to ask than whether there is anything.
+        has_files = (
+            RESERVED in names
+            or (VERSIONS in names and self._objects.has_any(f"{flat(name)}/{VERSIONS}"))
+            or (bool(names) and self._objects.has_any(flat(name)))
+        )
         return Probe(has_files, is_deregistered=False)
 
     def _is_for_row(self, name: str) -> bool:

@@ -7,7 +7,6 @@ rows: the specification gives them no name, so their versions are arbitrated by 
 
 import json
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -32,7 +31,8 @@ from lakeroot.tables.versions import VERSIONS, parse_staging_name
 
 Rows = dict[Identifier, Row | None]
 
-_REMEMBERED: Final = 4096
+_REMEMBERED: Final[dict[tuple[str, str | None], TableVersion]] = {}
+_MOST_REMEMBERED: Final = 4096
 _OWN_KEYS: Final = ("manifest_path", "manifest_size", "e_tag", "timestamp_millis")
 
 
@@ -57,17 +57,24 @@ class KeptVersions(Mapping[int, TableVersion]):
 
 def version_of_row(row: Row) -> TableVersion:
     """Read a row as a version."""
-    return _version_of(row.object_id, row.metadata)
+    # The newest row of a table is looked at by every call, several times.
+    found = _REMEMBERED.get((row.object_id, row.metadata))
+    return found or _remembered(row, _read(row))
 
 
-# The newest row of a table is looked at by every call, several times.
-@lru_cache(_REMEMBERED)
-def _version_of(object_id: str, metadata: str | None) -> TableVersion:
-    found = _object_in(metadata or "{}")
+def _remembered(row: Row, version: TableVersion) -> TableVersion:
+    if len(_REMEMBERED) >= _MOST_REMEMBERED:
+        _REMEMBERED.clear()
+    _REMEMBERED[row.object_id, row.metadata] = version
+    return version
+
+
+def _read(row: Row) -> TableVersion:
+    found = _object_in(row.metadata or "{}")
     size, timestamp = found.get("manifest_size"), found.get("timestamp_millis")
     e_tag = found.get("e_tag")
     return TableVersion(
-        version=int(object_id.rpartition(DELIMITER)[2]),
+        version=int(row.object_id.rpartition(DELIMITER)[2]),
         manifest_path=str(found.get("manifest_path") or ""),
         manifest_size=size if isinstance(size, int) else None,
         e_tag=e_tag if isinstance(e_tag, str) else None,
@@ -98,7 +105,9 @@ def row_of_version(table: Identifier, version: TableVersion) -> Row:
     if version.timestamp_ms is not None:
         metadata["timestamp_millis"] = version.timestamp_ms
     object_id = DELIMITER.join((*table, str(version.version)))
-    return Row(object_id, VERSION_ROW, None, msgspec.json.encode(metadata).decode())
+    row = Row(object_id, VERSION_ROW, None, msgspec.json.encode(metadata).decode())
+    _remembered(row, version)  # The next commit looks at it.
+    return row
 
 
 def finish(files: Objects, version: TableVersion) -> None:
