@@ -27,7 +27,7 @@ from msgspec import Struct
 
 LONGEST_TURN: Final = 0.25
 """Seconds after which a turn is over, whatever its holder does."""
-LONGEST_STAY: Final = 0.05
+LONGEST_STAY: Final = 0.1
 """Seconds for which a client may take one turn after the other while others wait."""
 LONGEST_WAIT: Final = 0.5
 """Seconds after which a client goes on without a turn, if the table did not change meanwhile."""

@@ -29,6 +29,7 @@ from lakeroot.model.errors import (
 )
 from lakeroot.model.identifiers import Identifier, show
 from lakeroot.model.records import Table, TableVersion
+from lakeroot.storage.contract import VersionsByNumber
 from lakeroot.tables.versions import (
     LAST_VERSION,
     MAIN,
@@ -230,7 +231,7 @@ class KnownVersions:
         self.table = table
         self.files = files
         self.kept = kept
-        self._last = max(kept, default=0)
+        self._last = kept.newest if isinstance(kept, VersionsByNumber) else max(kept, default=0)
         self.is_pinned = is_pinned
         self._on_disk: dict[int, str] | None = None
         self._has_hint = has_hint

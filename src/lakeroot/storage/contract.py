@@ -6,6 +6,7 @@ format needs on disk (markers, directories) are its own business, done so that a
 moment leaves the commit either whole or undone.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Protocol, runtime_checkable
 
@@ -61,6 +62,15 @@ class HistoryEntry(Struct, frozen=True):
     removed: tuple[Identifier, ...]
     versions: tuple[tuple[Identifier, int], ...] = ()
     """Versions of tables that were committed, where the catalog keeps them."""
+
+
+class VersionsByNumber(Mapping[int, TableVersion]):
+    """The versions of a table, of which the newest is known without looking at all."""
+
+    @property
+    @abstractmethod
+    def newest(self) -> int:
+        """Give the number of the newest version; 0 if there is none."""
 
 
 class Store(Protocol):

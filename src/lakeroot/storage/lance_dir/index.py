@@ -156,6 +156,8 @@ class _Listings:
         # Hardly ever is one directory below another; then it must not be inside a table.
         self.deep_locations: set[str] = set()
         self.versions: dict[Identifier, dict[int, Row]] = {}
+        # Asked for by every commit; a table may have thousands of versions.
+        self.newest_versions: dict[Identifier, int] = {}
         # How many children of kinds we do not know: a namespace that has any is not empty.
         self._unknown: Counter[Identifier] = Counter()
         self._all_tables: list[Identifier] | None = None
@@ -174,7 +176,7 @@ class _Listings:
         if row.object_type == VERSION_ROW:
             number = _version(identifier)
             if number is not None:
-                self.versions.get(identifier[:-1], {}).pop(number, None)
+                self._remove_version(identifier[:-1], number)
             return
         children = self._children(row.object_type)
         if children is None:
@@ -214,7 +216,9 @@ class _Listings:
         if row.object_type == VERSION_ROW:
             number = _version(identifier)
             if number is not None:
-                self.versions.setdefault(identifier[:-1], {})[number] = row
+                table = identifier[:-1]
+                self.versions.setdefault(table, {})[number] = row
+                self.newest_versions[table] = max(number, self.newest_versions.get(table, 0))
             return
         children = self._children(row.object_type)
         if children is None:
@@ -227,6 +231,15 @@ class _Listings:
                 self.locations.setdefault(row.location, identifier)
                 if "/" in row.location:
                     self.deep_locations.add(row.location)
+
+    def _remove_version(self, table: Identifier, number: int) -> None:
+        rows = self.versions.get(table, {})
+        rows.pop(number, None)
+        if not rows:
+            self.versions.pop(table, None)
+            self.newest_versions.pop(table, None)
+        elif self.newest_versions[table] == number:
+            self.newest_versions[table] = max(rows)
 
     def _children(self, object_type: str) -> dict[Identifier, list[str]] | None:
         if object_type == NAMESPACE:

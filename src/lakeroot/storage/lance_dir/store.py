@@ -230,8 +230,7 @@ class LanceDirStore:
         if self.manifest is None or branch is not None:
             return {}
         with self.manifest.lock:
-            rows = self.manifest.index.listings.versions.get(table.identifier, {})
-            return KeptVersions(dict(rows))
+            return KeptVersions(self.manifest.index, table.identifier)
 
     def history(self, limit: int | None = None) -> Iterator[HistoryEntry]:
         """Tell what each commit changed, the newest first."""

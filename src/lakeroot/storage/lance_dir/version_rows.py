@@ -6,7 +6,7 @@ rows: the specification gives them no name, so their versions are arbitrated by 
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -25,6 +25,7 @@ from lakeroot.model.errors import TableVersionAlreadyExistsError, UnsupportedOpe
 from lakeroot.model.identifiers import DELIMITER, Identifier, show
 from lakeroot.model.records import TableVersion
 from lakeroot.objects import Objects
+from lakeroot.storage.contract import VersionsByNumber
 from lakeroot.storage.lance_dir.index import Index
 from lakeroot.storage.lance_dir.rows import VERSION_ROW, Row
 from lakeroot.tables.versions import VERSIONS, parse_staging_name
@@ -36,11 +37,17 @@ _MOST_REMEMBERED: Final = 4096
 _OWN_KEYS: Final = ("manifest_path", "manifest_size", "e_tag", "timestamp_millis")
 
 
-class KeptVersions(Mapping[int, TableVersion]):
+class KeptVersions(VersionsByNumber):
     """The versions of one table by number; a row is read when it is asked for."""
 
-    def __init__(self, rows: Mapping[int, Row]) -> None:
-        self._rows = rows
+    def __init__(self, index: Index, table: Identifier) -> None:
+        self._rows = dict(index.listings.versions.get(table, {}))
+        self._newest = index.listings.newest_versions.get(table, 0)
+
+    @property
+    def newest(self) -> int:
+        """Give the number of the newest version; 0 if there is none."""
+        return self._newest
 
     def __getitem__(self, number: int) -> TableVersion:
         return version_of_row(self._rows[number])

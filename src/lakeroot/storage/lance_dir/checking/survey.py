@@ -46,7 +46,7 @@ class Rows:
 
     def kept(self, identifier: Identifier) -> Kept:
         """Give the versions that the rows keep of a table; of a name that is none, nothing."""
-        return KeptVersions(dict(self.table.index.listings.versions.get(identifier, {})))
+        return KeptVersions(self.table.index, identifier)
 
     def kept_now(self, identifier: Identifier) -> Kept:
         """Give the versions that the rows keep of a table by now."""
