@@ -55,3 +55,10 @@ def test_a_directory_with_files_is_a_table_unless_it_is_marked(
         objects.put(f"a.lance/{name}", MARK)
     assert Directory(objects).probe("a").is_table is is_table
     assert Directory(objects).names(()) == (["a"] if is_table else [])
+
+
+def test_a_link_that_leads_nowhere_is_no_file(objects: LocalObjects, tmp_path: Path) -> None:
+    objects.make_directory("a.lance")
+    (tmp_path / "a.lance" / "_versions").symlink_to(tmp_path / "gone")
+    assert not objects.has_any("a.lance")
+    assert Directory(objects).names(()) == []

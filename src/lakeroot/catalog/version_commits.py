@@ -147,9 +147,9 @@ class VersionCommits:
             else:
                 break
         new = [one for at, one in enumerate(staged) if at not in already]
-        is_in_place = self._put_in_place(new)
+        placed = {id(one) for one in self._put_in_place(new)}
         return [
-            already.get(at) or _created(one, now_ms, is_in_place=is_in_place)
+            already.get(at) or _created(one, now_ms, is_in_place=id(one) in placed)
             for at, one in enumerate(staged)
         ]
 
@@ -227,6 +227,7 @@ class VersionCommits:
             whole = found.version(number)
             if whole is not None and whole.manifest_path != row.manifest_path:
                 pointed.append(replace(whole, metadata=row.metadata))
+        pointed.reverse()  # Whoever keeps the newest in mind replaces it once, not every time.
         return [PointTableVersions(found.table.identifier, tuple(pointed))] if pointed else []
 
     def _already(self, one: Staged) -> TableVersion:
@@ -238,8 +239,8 @@ class VersionCommits:
         one.files.discard([one.manifest.path])
         return found
 
-    def _put_in_place(self, new: Sequence[Staged]) -> bool:
-        """Put committed versions into their places; tell whether all of them are there."""
+    def _put_in_place(self, new: Sequence[Staged]) -> list[Staged]:
+        """Put committed versions into their places; give those that are there."""
         placed: list[Staged] = []
         left: list[Staged] = []
 
@@ -260,8 +261,7 @@ class VersionCommits:
         except LakerootError as error:
             # The versions are committed; any reader will finish what could not be finished here.
             _LOG.warning("A version is committed, but not all its files are in place: %s", error)
-            return False
-        return True
+        return placed
 
     def _each(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
         """Do the same for every table: one after the other on a disk, side by side in a bucket."""
@@ -303,7 +303,8 @@ class VersionCommits:
         if taken is None:
             self._require_next(one)
             files.finalise(one.manifest, one.content)
-            files.flush(one.manifest.final_path)
+        else:
+            files.flush(taken)  # Whoever put it there may have died before it was on the disk.
         files.discard([one.manifest.path])
         found = files.describe(number, taken or one.manifest.final_path)
         if found is None:

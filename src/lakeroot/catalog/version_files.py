@@ -1,6 +1,5 @@
 """The version files of one table: what lies in its ``_versions`` directories."""
 
-import contextlib
 import json
 import re
 import struct
@@ -154,18 +153,25 @@ class VersionFiles:
 
         The same bytes may be in that place already.
         """
-        if self._is_local:
-            # On a disk it gets another name: nothing has to be written.
-            with contextlib.suppress(NotFoundError):
-                if self._files.move_if_absent(manifest.path, manifest.final_path):
-                    return False
-        path = manifest.final_path
-        if not self._files.put_if_absent(path, content) and self._files.get(path) != content:
+        path, is_moved = manifest.final_path, self._is_moved(manifest)
+        if is_moved:
+            return False
+        is_put = is_moved is None and self._files.put_if_absent(path, content)
+        if not is_put and self._files.get(path) != content:
             raise TableVersionAlreadyExistsError(
                 f"Another writer has already put a different version at {path}",
                 fix="Read the table again and commit the version after its newest",
             )
         return True
+
+    def _is_moved(self, manifest: StagedManifest) -> bool | None:
+        """Give it its final name, if that is free; nothing where it has to be written anew."""
+        if not self._is_local:
+            return None
+        try:
+            return self._files.move_if_absent(manifest.path, manifest.final_path)
+        except NotFoundError:
+            return None
 
     def flush(self, path: str) -> None:
         """Wait until a file and its name are on the disk."""

@@ -46,10 +46,10 @@ class Objects(Protocol):
         ...
 
     def move_if_absent(self, source: str, target: str) -> bool:
-        """Give an object another name in its directory unless it is taken; tell whether it got it.
+        """Give an object another name unless that is taken; tell whether it was given.
 
-        At every moment it is there under one name at least; under which of them it is after a
-        power failure is known only once the new one is flushed.
+        At every moment it is there under one name at least. An old name that cannot be taken
+        away stays: the new one was given all the same.
         """
         ...
 

@@ -14,7 +14,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeVar
 
-from lakeroot.model.errors import InvalidInputError, NotFoundError
+from lakeroot.model.errors import InvalidInputError, LakerootError, NotFoundError
 from lakeroot.objects.contract import Listing, ObjectInfo
 from lakeroot.objects.faults import translated
 
@@ -108,10 +108,10 @@ class LocalObjects:
         return content
 
     def move_if_absent(self, source: str, target: str) -> bool:
-        """Give an object another name in its directory unless it is taken; tell whether it got it.
+        """Give an object another name unless that is taken; tell whether it was given.
 
-        Two steps, because renaming replaces what is there. They are entries of one directory, and
-        the disk keeps its changes in order: at least one of the names outlives a power failure.
+        Two steps, because renaming replaces what is there. What is in the object is not flushed:
+        whoever wrote it has done so, or asked for it.
         """
         try:
             self._link(source, target)
@@ -124,7 +124,8 @@ class LocalObjects:
                 raise NotFoundError(f"There is no object at {source}") from None
             if not self.put_if_absent(target, data):
                 return False
-        self.delete([source])
+        with contextlib.suppress(LakerootError):  # Others' files may have to stay.
+            self.delete([source])
         return True
 
     def _link(self, source: str, target: str) -> None:
@@ -134,6 +135,7 @@ class LocalObjects:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), place)
         os.utime(place)  # It is as old as its name.
         os.link(place, self.local_path(target))
+        self._sync_directory(self.local_path(target))
 
     def flush(self, path: str) -> None:
         """Wait until an object that somebody else wrote is on the disk, and its name with it."""
@@ -223,7 +225,7 @@ class LocalObjects:
                         for entry in entries:
                             if entry.is_dir():
                                 pending.append(entry.path)
-                            elif not _is_unfinished(entry.name):
+                            elif not _is_unfinished(entry.name) and _leads_anywhere(entry):
                                 return True
                 except (FileNotFoundError, NotADirectoryError):
                     continue
@@ -364,6 +366,10 @@ def _content(place: str, *, fsync: bool = False) -> bytes:
 def _info(path: str, found: os.stat_result) -> ObjectInfo:
     e_tag = f"{found.st_ino:x}-{found.st_mtime_ns // 1000:x}-{found.st_size:x}"
     return ObjectInfo(path, found.st_size, found.st_mtime_ns // 1_000_000, e_tag)
+
+
+def _leads_anywhere(entry: os.DirEntry[str]) -> bool:
+    return not entry.is_symlink() or os.path.exists(entry.path)  # noqa: PTH110
 
 
 def _is_unfinished(name: str) -> bool:

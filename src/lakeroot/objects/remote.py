@@ -1,5 +1,6 @@
 """Objects in a bucket (S3, Google Cloud Storage, Azure) or in this process's memory, by obstore."""
 
+import contextlib
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -8,7 +9,7 @@ import obstore
 from obstore import exceptions as store_errors
 from obstore.store import from_url
 
-from lakeroot.model.errors import InvalidInputError, NotFoundError
+from lakeroot.model.errors import InvalidInputError, LakerootError, NotFoundError
 from lakeroot.objects.contract import Listing, ObjectInfo
 from lakeroot.objects.remote_faults import translated
 
@@ -108,7 +109,8 @@ class RemoteObjects:
             raise NotFoundError(f"There is no object at {source}")
         if not self.put_if_absent(target, data):
             return False
-        self.delete([source])
+        with contextlib.suppress(LakerootError):
+            self.delete([source])
         return True
 
     def flush(self, path: str) -> None:

@@ -171,11 +171,7 @@ class NextVersionOnly(LanceNamespace):
                     return False
                 raise
             return True
-        files.flush(staged.path)
-        if not files.move_if_absent(staged.path, staged.final_path):
-            return False
-        files.flush(staged.final_path)
-        return True
+        return files.move_if_absent(staged.path, staged.final_path)
 
     def list_table_versions(self, request: Any) -> ListTableVersionsResponse:
         """Answer that the version the job has read is the newest."""

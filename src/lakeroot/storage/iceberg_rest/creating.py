@@ -86,16 +86,6 @@ class Creation:
         if self._client.server.is_native:
             self._create_natively(new)
             return
-        try:
-            self._create_in_two_steps(new)
-        except TableNotFoundError as error:
-            raise ConcurrentModificationError(
-                f"The name {show(new.identifier)} was taken away while the table was created",
-                "somebody else dropped it, or creates a table of that name too",
-                "Look what is there, and try again",
-            ) from error
-
-    def _create_in_two_steps(self, new: NewTable) -> None:
         reserved = self._reserve(new.identifier)
         try:
             self._publish(new, reserved)
@@ -103,6 +93,8 @@ class Creation:
             raise  # it may be there; what is there must not be taken away
         except ConcurrentModificationError as error:
             raise _taken(new.identifier) from error
+        except TableNotFoundError as error:
+            raise _taken_away(new.identifier) from error
         except LakerootError:
             self._give_up(new.identifier, properties_in(reserved).get(RESERVED_FOR))
             raise
@@ -152,7 +144,9 @@ class Creation:
                 told = self._found(identifier) if attempt else {}
                 if not told:
                     raise
-            loaded = told if "metadata" in told else self._client.load_table(identifier)
+            loaded = told if "metadata" in told else self._found(identifier)
+            if not loaded:
+                raise _taken_away(identifier)
             if properties_in(loaded).get(REQUEST_ID) == request_id:
                 return loaded
             raise _taken(identifier)
@@ -267,6 +261,14 @@ def _as_it_was(metadata: Json) -> list[Json]:
 
 def _taken(identifier: Identifier) -> TableAlreadyExistsError:
     return TableAlreadyExistsError(f"There is already a table {show(identifier)}")
+
+
+def _taken_away(identifier: Identifier) -> ConcurrentModificationError:
+    return ConcurrentModificationError(
+        f"The name {show(identifier)} was taken away while the table was created",
+        "somebody else dropped it, or creates a table of that name too",
+        "Look what is there, and try again",
+    )
 
 
 def _now_ms() -> int:

@@ -113,7 +113,8 @@ def row_of_version(table: Identifier, version: TableVersion) -> Row:
         metadata["timestamp_millis"] = version.timestamp_ms
     object_id = DELIMITER.join((*table, str(version.version)))
     row = Row(object_id, VERSION_ROW, None, msgspec.json.encode(metadata).decode())
-    _remembered(row, version)  # The next commit looks at it.
+    if version.metadata.keys().isdisjoint(_OWN_KEYS):
+        _remembered(row, version)  # The next commit looks at it.
     return row
 
 
