@@ -44,8 +44,7 @@ def latest(objects: Objects) -> int:
 
 def all_versions(objects: Objects) -> list[int]:
     """List every version that has a file."""
-    names = (found.path.rpartition("/")[2] for found in objects.list_directory(DIRECTORY).objects)
-    return [version for version in map(version_of, names) if version]
+    return [version for version in map(version_of, objects.list_names(DIRECTORY)) if version]
 
 
 def write_hint(objects: Objects, version: int) -> None:
