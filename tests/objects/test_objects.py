@@ -1,6 +1,6 @@
 import errno
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -56,20 +56,26 @@ def test_what_is_not_there_is_nothing_rather_than_an_error(objects: Objects) -> 
     objects.delete_directory("d")
 
 
-def test_only_one_of_many_writers_puts_an_absent_object(objects: Objects) -> None:
+def winners(claims: Callable[[int], bool], count: int = 8) -> list[int]:
+    """Let threads claim something at the same moment; give the numbers of those who got it."""
     won: list[int] = []
-    together = threading.Barrier(8)
+    together = threading.Barrier(count)
 
-    def write(number: int) -> None:
+    def claim(number: int) -> None:
         together.wait()
-        if objects.put_if_absent("x/1", str(number).encode()):
+        if claims(number):
             won.append(number)
 
-    threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
+    threads = [threading.Thread(target=claim, args=(number,)) for number in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    return won
+
+
+def test_only_one_of_many_writers_puts_an_absent_object(objects: Objects) -> None:
+    won = winners(lambda number: objects.put_if_absent("x/1", str(number).encode()))
 
     assert [objects.get("x/1")] == [str(number).encode() for number in won]
     assert [found.path for found in objects.list("x")] == ["x/1"]
@@ -101,22 +107,13 @@ def test_what_was_moved_stays_when_another_gets_its_old_name(objects: Objects) -
 
 
 def test_of_many_that_move_to_one_name_one_arrives(objects: Objects) -> None:
-    for number in range(6):
+    for number in range(8):
         objects.put(f"x/{number}", str(number).encode())
-    moved: list[int] = []
 
-    def move(number: int) -> None:
-        if objects.move_if_absent(f"x/{number}", "x/there"):
-            moved.append(number)
-
-    threads = [threading.Thread(target=move, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    moved = winners(lambda number: objects.move_if_absent(f"x/{number}", "x/there"))
 
     assert [objects.get("x/there")] == [str(number).encode() for number in moved]
-    left = {f"x/{number}" for number in range(6) if number not in moved}
+    left = {f"x/{number}" for number in range(8) if number not in moved}
     assert {found.path for found in objects.list("x")} == {"x/there", *left}
 
 
