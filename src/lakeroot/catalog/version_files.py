@@ -153,7 +153,7 @@ class VersionFiles:
 
         The same bytes may be in that place already.
         """
-        path, is_moved = manifest.final_path, self._is_moved(manifest)
+        path, is_moved = manifest.final_path, self._move(manifest)
         if is_moved:
             return False
         is_put = is_moved is None and self._files.put_if_absent(path, content)
@@ -164,7 +164,7 @@ class VersionFiles:
             )
         return True
 
-    def _is_moved(self, manifest: StagedManifest) -> bool | None:
+    def _move(self, manifest: StagedManifest) -> bool | None:
         """Give it its final name, if that is free; nothing where it has to be written anew."""
         if not self._is_local:
             return None
