@@ -45,6 +45,7 @@ trust: setup ## Try the promises of docs/trust.md at length (hours), and print t
 	$(RUN) python -m tests.faults.matrix $(if $(BRIEF),,--everything)
 	LAKEROOT_BYTES=$(or $(BYTES),2000) $(RUN) pytest -q --timeout 0 tests/faults/test_one_byte.py
 	LAKEROOT_GC_SEEDS=$(or $(SEEDS),200) $(RUN) pytest -q --timeout 0 tests/fsck/test_old_versions.py
+	LAKEROOT_KILLS=1 $(RUN) pytest -q --timeout 0 tests/fsck/test_killed_writers.py
 	LAKEROOT_SOAK_SECONDS=$(or $(SOAK),3600) $(RUN) pytest -q -s --timeout 0 tests/server/test_soak.py tests/faults/test_soak.py
 	LAKEROOT_TESTS=thorough $(RUN) pytest -n 2 --dist loadgroup --timeout 0 $(or $(SUITES),$(INVENTING))
 	$(MAKE) mutate

@@ -37,7 +37,7 @@ ROOT = Root("memory://faults", is_local=False)
 NO_TIME = timedelta(0)
 _RANDOM = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8,}|\d{10,}")
 COLUMNS = {
-    "read": ("get", "get_flushed"),
+    "read": ("get",),
     "look": ("head", "exists", "has_any"),
     "list": ("list", "list_directory", "list_names"),
     "put": ("put",),

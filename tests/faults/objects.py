@@ -3,7 +3,7 @@
 import itertools
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 
 from lakeroot.model.errors import ServiceUnavailableError
@@ -49,12 +49,6 @@ class Fragile:
         _die(last)
         return found
 
-    def get_flushed(self, path: str) -> bytes | None:
-        last = self._is_last()
-        found = self._objects.get_flushed(path)
-        _die(last)
-        return found
-
     def put(self, path: str, data: bytes) -> None:
         last = self._is_last()
         # A put of an object is whole or not there at all: that is what a storage promises.
@@ -67,14 +61,14 @@ class Fragile:
         _die(last)
         return done
 
-    def move_if_absent(self, source: str, target: str) -> bool:
+    def move_if_absent(self, source: str, target: str, *, flush: bool = True) -> bool:
         last = self._is_last()
-        done = self._objects.move_if_absent(source, target)
+        done = self._objects.move_if_absent(source, target, flush=flush)
         _die(last)
         return done
 
-    def flush(self, path: str) -> None:
-        self._objects.flush(path)
+    def flush(self, paths: Sequence[str]) -> None:
+        self._objects.flush(paths)
 
     def head(self, path: str) -> ObjectInfo | None:
         last = self._is_last()

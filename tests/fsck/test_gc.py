@@ -14,12 +14,15 @@ from typing import Any
 
 import lance
 import pytest
+from lance.fragment import write_fragments
 from lance_namespace import InvalidInputError, InvalidTableStateError
 
 from lakeroot.lake import Lake
 from lakeroot.lake.table import ipc
 from lakeroot.storage.lance_dir.rows import Row
-from tests.fsck.conftest import ROWS, add_rows, directory, files, make_old, newest, opened
+from lakeroot.tables.receipts import write_receipt
+from lakeroot.tables.versions import data_directory
+from tests.fsck.conftest import ROWS, add_rows, directory, files, fill, make_old, newest, opened
 from tests.versions.storage import Death, opened_on
 
 NOW = timedelta(0)
@@ -149,6 +152,67 @@ def test_what_is_young_stays_however_short_the_window(root: Path) -> None:
     opened(root).gc(NOW)
 
     assert place.exists()
+
+
+def leave_a_dead_job(table: Path) -> set[str]:
+    """Leave what a job leaves whose driver died: one had committed, two had not, to a branch too.
+
+    Give what is nobody's.
+    """
+    lance.dataset(str(table)).create_branch("team/side")
+    known = set(files(table))
+    rows = lance.dataset(str(table)).to_table().slice(0, 3)
+    receipts = []
+    for branch in (None, "team/side"):
+        target = lance.dataset(str(table)).checkout_version((branch, None))
+        (written,) = write_fragments(rows, target, mode="append")
+        receipts.append([f"{data_directory(branch)}/{each.path}" for each in written.files])
+    left = set(files(table)) - known
+    assert left == {path for each in receipts for path in each}
+    done = lance.write_dataset(rows, str(table), mode="append")
+    receipts.append([f"data/{done.get_fragments()[-1].metadata.files[0].path}"])
+    receipts.append(["data/../_versions/1.manifest", "../x.lance", "data"])
+    for number, paths_written in enumerate(receipts):
+        place = table / "_lakeroot" / "jobs" / "attempt" / f"{number}.json"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(write_receipt(paths_written))
+        left.add(str(place.relative_to(table)))
+    return left
+
+
+@pytest.mark.parametrize("managed", ["false", "true"])
+def test_what_a_job_has_left_whose_driver_died_goes(tmp_path: Path, managed: str) -> None:
+    root = tmp_path / "jobs"
+    lake = opened(root, table_version_management=managed)
+    fill(lake)
+    table = directory(root, "air$t")
+    left = leave_a_dead_job(table)
+    before = set(files(table))
+    rows = lance.dataset(str(table)).count_rows()
+    opened(root).gc(NOW)
+    assert set(files(table)) == before  # It may be at work.
+    make_old(root, days=5)
+    opened(root).gc(NOW)
+    assert set(files(table)) == before  # For days, even.
+    make_old(root, days=8)
+    expected = {f"{table.name}/{path}" for path in left}
+    assert paths(opened(root), dry_run=True) >= expected
+    assert set(files(table)) == before
+    assert paths(opened(root)) >= expected
+    assert set(files(table)) == before - left
+    assert lance.dataset(str(table)).to_table().num_rows == rows
+    assert lance.dataset(str(table)).checkout_version(("team/side", None)).to_table().num_rows
+
+
+def test_nothing_of_a_job_goes_while_a_version_cannot_be_read(root: Path) -> None:
+    table = directory(root, "air$t")
+    left = leave_a_dead_job(table)
+    newest(table).with_name("18446744073709551000.manifest").write_bytes(b"damaged")
+    make_old(root)
+
+    opened(root).gc()
+
+    assert left <= set(files(table))
 
 
 def test_tags_branches_and_the_past_of_tables_stay(root: Path) -> None:
@@ -315,8 +379,8 @@ def test_collecting_beside_a_writer_takes_nothing_of_his(root: Path) -> None:
 
 
 def age_tables(root: Path) -> None:
-    """Make what is being written look abandoned."""
-    then = time.time() - 1e6
+    """Make what is being written look abandoned, but for data that a version may yet name."""
+    then = time.time() - 5 * 24 * 60 * 60
     for path in root.glob("*_air$*/**/*"):
         try:
             os.utime(path, (then, then))

@@ -16,14 +16,15 @@ from lance_namespace import InvalidInputError, UnsupportedOperationError
 from lakeroot.lake import Lake as Hand
 from lakeroot.model.errors import NotFoundError
 from lakeroot.namespace.iceberg import IcebergNamespace
+from lakeroot.storage.garbage import Garbage
 from lakeroot.storage.iceberg_rest.creating import NewTable
 from lakeroot.storage.iceberg_rest.properties import CREATED_AT, RESERVED_FOR
-from lakeroot.storage.lance_dir.collecting import Garbage
 from lakeroot.tables.iceberg import ManagedBy
 from lakeroot.tables.versions import VERSIONS
 from tests.asking import ROWS, Lake
 from tests.cli.running import Run
 from tests.fsck.conftest import make_old
+from tests.fsck.test_gc import leave_a_dead_job
 from tests.fsck.test_old_versions import age_manifests, size_of, versions_of
 from tests.iceberg.servers import Weed, fresh_name, weed
 
@@ -97,6 +98,16 @@ def test_a_catalog_in_use_has_no_garbage(place: Place) -> None:
     assert place.gc(SOON) == []
     assert place.client.check(SOON, [place.name]) == []
     assert place.count() == 9
+
+
+def test_what_a_job_has_left_whose_driver_died_goes(place: Place) -> None:
+    left = leave_a_dead_job(place.table)
+    assert place.gc(SOON) == []
+    make_old(place.root)
+
+    assert {Path(one.path).name for one in place.gc()} == {Path(path).name for path in left}
+    assert not any((place.table / path).exists() for path in left)
+    assert lance.dataset(str(place.table)).to_table().num_rows > 0
 
 
 def test_a_directory_without_a_table_and_without_versions_goes(place: Place) -> None:

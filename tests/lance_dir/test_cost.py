@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -44,10 +44,6 @@ class CountingObjects:
         self._count("get")
         return self._objects.get(path)
 
-    def get_flushed(self, path: str) -> bytes | None:
-        self._count("get")
-        return self._objects.get_flushed(path)
-
     def put(self, path: str, data: bytes) -> None:
         self._count("put", data)
         self._objects.put(path, data)
@@ -56,12 +52,12 @@ class CountingObjects:
         self._count("put", data)
         return self._objects.put_if_absent(path, data)
 
-    def move_if_absent(self, source: str, target: str) -> bool:
+    def move_if_absent(self, source: str, target: str, *, flush: bool = True) -> bool:
         self._count("move")
-        return self._objects.move_if_absent(source, target)
+        return self._objects.move_if_absent(source, target, flush=flush)
 
-    def flush(self, path: str) -> None:
-        self._objects.flush(path)
+    def flush(self, paths: Sequence[str]) -> None:
+        self._objects.flush(paths)
 
     def head(self, path: str) -> ObjectInfo | None:
         self._count("head")

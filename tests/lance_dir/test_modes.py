@@ -6,6 +6,7 @@ from pathlib import Path
 import lance
 import pytest
 
+import lakeroot
 from lakeroot.model.errors import InvalidInputError, TableAlreadyExistsError
 from tests.asking import ROWS, Lake, refused
 from tests.lance_dir.conftest import Opener, files
@@ -19,6 +20,18 @@ def test_reading_never_makes_the_root(opened: Opener, root: Path) -> None:
         assert lake.list_all_tables().tables == []
         assert lake.describe_namespace() == {}
     assert not root.exists()
+
+
+@pytest.mark.parametrize("mode", ["v1", "v2", "compat"])
+def test_a_root_that_is_a_file_is_no_empty_catalog(opened: Opener, root: Path, mode: str) -> None:
+    root.write_text("not a catalog")
+    with refused(13) as first:
+        opened(mode)
+    with refused(13) as second:
+        lakeroot.open(f"file://{root}").tables()
+    for error in (first.value, second.value):
+        assert "is a file, not a directory" in str(error)
+    assert root.read_text() == "not a catalog"
 
 
 @pytest.mark.parametrize("mode", ["v1", "v2", "compat"])

@@ -1,50 +1,23 @@
-"""The wire format: messages are passed over as they are read, and facts found after them."""
+"""The wire format: numbers of up to 64 bits, and nothing that is cut off."""
 
-import contextlib
-
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeroot.storage.lance_dir import protobuf
-from lakeroot.storage.lance_dir.manifest_facts import version_in
 from lakeroot.storage.lance_dir.protobuf import MalformedError
-from lakeroot.storage.lance_dir.version_file import FOOTER
-
-VERSION = 3
-SIZES = st.one_of(st.integers(0, 300), st.sampled_from([127, 128, 16_383, 16_384, 70_000]))
-# Full of what would be a version, if it were not inside of a message.
-FILLING = protobuf.always_number(VERSION, 7)
 
 
-def messages(fields: list[tuple[int, int]]) -> bytes:
-    return b"".join(protobuf.blob(one, (FILLING * size)[:size]) for one, size in fields)
+@given(st.integers(0, 2**64 - 1))
+def test_a_number_is_read_as_it_was_written(value: int) -> None:
+    written = protobuf.encode_varint(value)
+
+    assert protobuf.varint(b"x" + written + b"y", 1) == (value, 1 + len(written))
+    with pytest.raises(MalformedError):
+        protobuf.varint(written[:-1] or b"\x80", 0)
 
 
-def manifest(message: bytes) -> bytes:
-    return protobuf.framed(message) + FOOTER.pack(0, 0, 2, b"LANC")
-
-
-@given(
-    st.lists(st.tuples(st.sampled_from([1, 2, 15, 16, 300]), SIZES), max_size=6),
-    st.integers(1, 2**63 - 1),
-    st.lists(st.tuples(st.integers(4, 40), SIZES), max_size=3),
-    st.integers(0, 6),
-)
-def test_a_version_is_found_behind_fragments_of_any_size_and_after_any_other_manifest(
-    before: list[tuple[int, int]], version: int, after: list[tuple[int, int]], fewer: int
-) -> None:
-    rest = protobuf.number(VERSION, version) + messages(after)
-    assert version_in(manifest(messages(before[:fewer]) + rest)) == version
-    assert version_in(manifest(messages(before) + rest)) == version
-    assert version_in(manifest(messages(before[fewer:]) + rest)) == version
-
-
-@given(st.binary(max_size=40), st.binary(max_size=10))
-def test_what_is_passed_over_are_whole_fields(message: bytes, more: bytes) -> None:
-    position = protobuf.after_messages(message)
-
-    passed = list(protobuf.fields(message[:position]))
-    assert all(wire == protobuf.BYTES for _, wire, _ in passed)
-    assert protobuf.after_messages(message[:position] + more) >= position
-    with contextlib.suppress(MalformedError):
-        assert list(protobuf.fields(message))[: len(passed)] == passed
+@pytest.mark.parametrize("written", [b"\xff" * 9 + b"\x02", b"\xff" * 9 + b"\x7f", b"\xff" * 11])
+def test_a_number_of_more_than_64_bits_is_refused(written: bytes) -> None:
+    with pytest.raises(MalformedError):
+        protobuf.varint(written, 0)

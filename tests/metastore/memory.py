@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from lakeroot.objects import Listing, ObjectInfo
@@ -21,9 +21,6 @@ class MemoryObjects:
         found = self.held.get(path)
         return None if found is None else found[0]
 
-    def get_flushed(self, path: str) -> bytes | None:
-        return self.get(path)
-
     def put(self, path: str, data: bytes) -> None:
         self.held[path] = (bytes(data), self.now_ms())
 
@@ -31,13 +28,13 @@ class MemoryObjects:
         new = (bytes(data), self.now_ms())
         return self.held.setdefault(path, new) is new
 
-    def move_if_absent(self, source: str, target: str) -> bool:
+    def move_if_absent(self, source: str, target: str, *, flush: bool = True) -> bool:
         if not self.put_if_absent(target, self.held[source][0]):
             return False
         self.delete([source])
         return True
 
-    def flush(self, path: str) -> None:
+    def flush(self, paths: Sequence[str]) -> None:
         """There is no disk."""
 
     def head(self, path: str) -> ObjectInfo | None:
@@ -85,7 +82,6 @@ class MemoryObjects:
 
 _CALLS = (
     "get",
-    "get_flushed",
     "put",
     "put_if_absent",
     "move_if_absent",

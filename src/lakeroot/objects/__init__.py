@@ -1,6 +1,6 @@
 """Bytes under one root: a local directory or a bucket, behind one small contract."""
 
-from lakeroot.objects.below import Below
+from lakeroot.objects.below import Below, delete_together, flush_together
 from lakeroot.objects.contract import Listing, ObjectInfo, Objects, Streams
 from lakeroot.objects.local import LocalObjects
 from lakeroot.objects.roots import Root, open_root, parse_root
@@ -13,6 +13,8 @@ __all__ = [
     "Objects",
     "Root",
     "Streams",
+    "delete_together",
+    "flush_together",
     "open_root",
     "parse_root",
 ]

@@ -1,6 +1,6 @@
 """The objects of one directory, seen as a root of their own."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -26,17 +26,18 @@ class Below:
         """Write a whole object unless there is one; tell whether it was written. Atomic."""
         return self._objects.put_if_absent(self._prefix + path, data)
 
-    def get_flushed(self, path: str) -> bytes | None:
-        """Read a whole object that somebody else wrote, and wait until it is on the disk."""
-        return self._objects.get_flushed(self._prefix + path)
-
-    def move_if_absent(self, source: str, target: str) -> bool:
+    def move_if_absent(self, source: str, target: str, *, flush: bool = True) -> bool:
         """Give an object another name unless that is taken; tell whether it was given."""
-        return self._objects.move_if_absent(self._prefix + source, self._prefix + target)
+        prefix = self._prefix
+        return self._objects.move_if_absent(prefix + source, prefix + target, flush=flush)
 
-    def flush(self, path: str) -> None:
-        """Wait until an object that somebody else wrote is on the disk, where there is one."""
-        self._objects.flush(self._prefix + path)
+    def flush(self, paths: Sequence[str]) -> None:
+        """Wait until objects that somebody else wrote are on the disk, where there is one."""
+        self._objects.flush([self._prefix + path for path in paths])
+
+    def above(self, path: str) -> tuple[Objects, str]:
+        """Give the objects that these are below, and an object's path among them."""
+        return self._objects, self._prefix + path
 
     def head(self, path: str) -> ObjectInfo | None:
         """Describe an object; nothing if there is none."""
@@ -78,3 +79,24 @@ class Below:
 
     def _shown(self, found: ObjectInfo) -> ObjectInfo:
         return replace(found, path=found.path.removeprefix(self._prefix))
+
+
+def flush_together(found: Iterable[tuple[Objects, str]]) -> None:
+    """Flush objects of several directories: those of one root in one go."""
+    for objects, paths in _by_root(found):
+        objects.flush(paths)
+
+
+def delete_together(found: Iterable[tuple[Objects, str]]) -> None:
+    """Delete objects of several directories: those of one root in one go."""
+    for objects, paths in _by_root(found):
+        objects.delete(paths)
+
+
+def _by_root(found: Iterable[tuple[Objects, str]]) -> Iterable[tuple[Objects, list[str]]]:
+    roots: dict[int, tuple[Objects, list[str]]] = {}
+    for objects, path in found:
+        if isinstance(objects, Below):
+            objects, path = objects.above(path)
+        roots.setdefault(id(objects), (objects, []))[1].append(path)
+    return roots.values()

@@ -4,7 +4,7 @@ Paths are relative to the root, written with ``/``; they never start with one an
 of the root. A race that is lost is a value (``False``); an error is a storage that does not answer.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -41,20 +41,17 @@ class Objects(Protocol):
         """Write a whole object unless there is one; tell whether it was written. Atomic."""
         ...
 
-    def get_flushed(self, path: str) -> bytes | None:
-        """Read a whole object that somebody else wrote, and wait until it is on the disk."""
-        ...
-
-    def move_if_absent(self, source: str, target: str) -> bool:
+    def move_if_absent(self, source: str, target: str, *, flush: bool = True) -> bool:
         """Give an object another name unless that is taken; tell whether it was given.
 
         At every moment it is there under one name at least. An old name that cannot be taken
-        away stays: the new one was given all the same.
+        away stays: the new one was given all the same. Without ``flush`` a power failure may
+        bring the old name back.
         """
         ...
 
-    def flush(self, path: str) -> None:
-        """Wait until an object that somebody else wrote is on the disk, where there is one."""
+    def flush(self, paths: Sequence[str]) -> None:
+        """Wait until objects that somebody else wrote are on the disk, where there is one."""
         ...
 
     def head(self, path: str) -> ObjectInfo | None:

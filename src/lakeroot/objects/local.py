@@ -11,10 +11,12 @@ import io
 import itertools
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Final, TypeVar
 
 from lakeroot.model.errors import InvalidInputError, LakerootError, NotFoundError
+from lakeroot.objects import disks
 from lakeroot.objects.contract import Listing, ObjectInfo
 from lakeroot.objects.faults import translated
 
@@ -31,8 +33,17 @@ class LocalObjects:
 
     def __init__(self, root: str, *, fsync: bool = False) -> None:
         self.root = root
-        self._fsync = fsync
+        self._is_durable = fsync
         self._prefix = root.rstrip("/") + "/"
+
+    @cached_property
+    def _disk(self) -> disks.Disk:
+        return disks.disk_of(self.root)
+
+    @cached_property
+    def _fsync(self) -> bool:
+        """Whether there is anything to wait for."""
+        return self._is_durable and not self._disk.is_memory
 
     def local_path(self, path: str) -> str:
         """Give the place of an object on the disk."""
@@ -94,27 +105,14 @@ class LocalObjects:
             os.replace(self._write_beside(target, chunks), target)  # noqa: PTH105
             self._sync_directory(target)
 
-    def get_flushed(self, path: str) -> bytes | None:
-        """Read a whole object that somebody else wrote, and wait until it is on the disk."""
-        try:
-            place = self.local_path(path)
-            content = _content(place, fsync=self._fsync)
-            self._sync_directory(place)
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            return None
-        except OSError as error:
-            with translated(f"reading {path}"):
-                raise error from None
-        return content
-
-    def move_if_absent(self, source: str, target: str) -> bool:
+    def move_if_absent(self, source: str, target: str, *, flush: bool = True) -> bool:
         """Give an object another name unless that is taken; tell whether it was given.
 
         Two steps, because renaming replaces what is there. What is in the object is not flushed:
         whoever wrote it has done so, or asked for it.
         """
         try:
-            self._link(source, target)
+            self._link(source, target, flush=flush)
         except FileExistsError:
             return False
         except OSError:
@@ -128,25 +126,29 @@ class LocalObjects:
             self.delete([source])
         return True
 
-    def _link(self, source: str, target: str) -> None:
+    def _link(self, source: str, target: str, *, flush: bool) -> None:
         """Give an object a second name; objects are never changed in place."""
         place = self.local_path(source)
-        if not stat.S_ISREG(os.lstat(place).st_mode):
+        found = os.lstat(place)
+        if not stat.S_ISREG(found.st_mode):
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), place)
         os.utime(place)  # It is as old as its name.
         os.link(place, self.local_path(target))
-        self._sync_directory(self.local_path(target))
+        # Where the order of changes may be lost, both names could be.
+        if flush or not self._disk.is_ordered or found.st_dev != self._disk.device:
+            self._sync_directory(self.local_path(target))
 
-    def flush(self, path: str) -> None:
-        """Wait until an object that somebody else wrote is on the disk, and its name with it."""
+    def flush(self, paths: Sequence[str]) -> None:
+        """Wait until objects that somebody else wrote are on the disk, and their names with them.
+
+        Many cost little more than one.
+        """
         if not self._fsync:
             return
         try:
-            place = self.local_path(path)
-            self._sync_content(place)
-            self._sync_directory(place)
+            disks.flush_all([self.local_path(path) for path in paths], self._disk)
         except OSError as error:
-            with translated(f"flushing {path}"):
+            with translated(f"flushing {', '.join(paths[:3])}"):
                 raise error from None
 
     def head(self, path: str) -> ObjectInfo | None:
@@ -313,19 +315,8 @@ class LocalObjects:
         return True
 
     def _sync_directory(self, target: str) -> None:
-        self._sync_content(target[: target.rindex("/")] or "/")
-
-    def _sync_content(self, place: str) -> None:
-        if not self._fsync:
-            return
-        try:
-            handle = os.open(place, os.O_RDONLY)
-        except FileNotFoundError:
-            return  # Somebody has deleted it, and what was put below it.
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        if self._fsync:
+            disks.flush(target[: target.rindex("/")] or "/")
 
 
 def _make_directory(place: str) -> None:
@@ -346,12 +337,10 @@ def _while_pruned(write: Callable[[], Written]) -> Written:
     return write()
 
 
-def _content(place: str, *, fsync: bool = False) -> bytes:
+def _content(place: str) -> bytes:
     """Read a file in as few calls as it takes: most are small."""
     handle = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        if fsync:
-            os.fsync(handle)
         content = os.read(handle, _SMALL)
         if len(content) < _SMALL:
             return content

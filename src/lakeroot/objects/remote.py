@@ -2,7 +2,7 @@
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import obstore
@@ -97,12 +97,9 @@ class RemoteObjects:
                 writer.write(chunk)
             writer.close()
 
-    def get_flushed(self, path: str) -> bytes | None:
-        """Read a whole object; a bucket acknowledges what it has stored."""
-        return self.get(path)
-
-    def move_if_absent(self, source: str, target: str) -> bool:
+    def move_if_absent(self, source: str, target: str, *, flush: bool = True) -> bool:
         """Give an object another name unless that is taken; tell whether it was given."""
+        del flush  # a bucket acknowledges what it has stored
         # Read and put: a conditional copy is not offered by every bucket, a conditional put is.
         data = self.get(source)
         if data is None:
@@ -113,7 +110,7 @@ class RemoteObjects:
             self.delete([source])
         return True
 
-    def flush(self, path: str) -> None:
+    def flush(self, paths: Sequence[str]) -> None:
         """Do nothing: a bucket acknowledges what it has stored."""
 
     def head(self, path: str) -> ObjectInfo | None:

@@ -9,8 +9,8 @@ from lakeroot.model.records import Table
 from lakeroot.model.spreading import Spread, here
 from lakeroot.objects import Objects
 from lakeroot.storage.deltacat.view import DeltaCatView
+from lakeroot.storage.garbage import Garbage
 from lakeroot.storage.lance_dir.checking.tables import MANIFEST
-from lakeroot.storage.lance_dir.collecting import Garbage
 
 TABLES = "_lance"
 """The directory of the tables that a catalog places; deltacat passes over it."""
@@ -25,7 +25,7 @@ def collect_unowned(
     a name; so a directory that has changed within a day (or the retention) is left alone. So is
     one that a table was deregistered from, if it holds a version: that is somebody's data.
     """
-    now_ms = storage_time(metastore.log, dry_run=True)
+    now_ms = storage_time(metastore.log, dry_run=dry_run)
     looking = Looking(metastore.objects, now_ms - max(retention_ms, DAY_MS))
     # The directories first: a table that gets its name meanwhile is found by the view after them.
     found = [f"{TABLES}/{name}" for name in metastore.objects.list_directory(TABLES).directories]

@@ -19,6 +19,7 @@ from lakeroot.model.commits import (
     Commit,
     Committed,
     CreateNamespace,
+    DeregisterTable,
     DropTable,
     ManageTableVersions,
     RegisterTable,
@@ -49,8 +50,9 @@ from lakeroot.storage.deltacat.translation import (
 )
 from lakeroot.storage.deltacat.view import DeltaCatView
 from lakeroot.storage.findings import Finding
+from lakeroot.storage.lance_dir.version_rows import finish
 from lakeroot.storage.overlay import Overlay
-from lakeroot.tables.versions import object_key
+from lakeroot.tables.versions import VERSIONS, NamingScheme, manifest_name, object_key
 
 _RESERVED: Final = frozenset({"txn", "data", "version", "compute", "_location"})
 _ATTEMPTS: Final = 100
@@ -142,6 +144,7 @@ class DeltaCatStore:
         application.rely_on(commit)
         apply(commit, Overlay(before), now_ms)
         _refuse_depth(commit)
+        self._finish_versions(commit, before)
         lost = self._places_of_dropped(commit, before)
         for change in commit.changes:
             if isinstance(change, RegisterTable):
@@ -252,6 +255,23 @@ class DeltaCatStore:
                 "the directory is empty or does not exist",
                 "Register the directory of a Lance table below the root",
             )
+
+    def _finish_versions(self, commit: Commit, view: DeltaCatView) -> None:
+        """Put versions into their place while the catalog still knows where they are staged."""
+        forgotten: list[Identifier] = []
+        for change in commit.changes:
+            if isinstance(change, DeregisterTable):
+                forgotten.append(change.identifier)
+            elif isinstance(change, ManageTableVersions) and not change.enabled:
+                forgotten += view.all_tables(None, None)
+        for table in map(view.get, forgotten):
+            kept = view.versions(table) if isinstance(table, Table) else {}
+            if isinstance(table, Table) and kept:
+                files = self.files(table)
+                there = set(files.list_names(VERSIONS))
+                for number in kept:
+                    if not there & {manifest_name(number, one) for one in NamingScheme}:
+                        finish(files, kept[number])
 
     def _places_of_dropped(self, commit: Commit, view: DeltaCatView) -> list[str]:
         dropped = [c.identifier for c in commit.changes if isinstance(c, DropTable)]

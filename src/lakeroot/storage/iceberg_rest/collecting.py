@@ -6,18 +6,16 @@ nothing that Lance would not write, nobody has touched it for the whole window, 
 it: nothing was ever committed, or a drop had begun to delete it, which takes the versions first.
 """
 
+import logging
 import re
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cache
 from typing import Final
 
-from msgspec import structs
-
 from lakeroot.model.errors import (
-    InvalidInputError,
     InvalidTableStateError,
     LakerootError,
     NotFoundError,
@@ -28,21 +26,20 @@ from lakeroot.model.identifiers import Identifier, show
 from lakeroot.model.progress import each
 from lakeroot.model.spreading import Spread, here
 from lakeroot.objects import Objects, Root, open_root, parse_root
+from lakeroot.storage.garbage import Collected, Garbage, Moments, moments
 from lakeroot.storage.iceberg_rest.checking import PLACED, Checkable
 from lakeroot.storage.iceberg_rest.creating import Creation
 from lakeroot.storage.iceberg_rest.placing import brings_credentials
 from lakeroot.storage.iceberg_rest.telling import AT_ONCE
 from lakeroot.storage.iceberg_rest.versions import Versions
-from lakeroot.storage.lance_dir.checking.leftovers import (
-    examine_leftovers,
-    examine_unfinished,
-    needed_of,
-)
+from lakeroot.storage.lance_dir.checking.leftovers import examine_unfinished
 from lakeroot.storage.lance_dir.checking.places import is_lance_directory
 from lakeroot.storage.lance_dir.checking.tables import MANIFEST
-from lakeroot.storage.lance_dir.collecting import SHORTEST, Collected, Garbage
+from lakeroot.storage.lance_dir.checking.versions import Kept
 from lakeroot.storage.lance_dir.removing import remove, size_of
+from lakeroot.storage.sweeping import Inside, sweep
 
+_LOG: Final = logging.getLogger(__name__)
 _SAME: Final = re.compile(r"^s3[an]://")
 
 
@@ -58,25 +55,23 @@ def collect(
 
     The tables are looked at and cleaned by whomever `spread` finds for it.
     """
-    if older_than < timedelta(0):
-        raise InvalidInputError("The window cannot be negative", fix="Keep zero days or more")
+    then = moments(older_than)
     if store.client.server.is_native:
         raise UnsupportedOperationError(
             "The garbage of this catalog is not for its clients to collect",
             "the server keeps Lance tables by itself",
             "Run `lakeroot gc` on the directory that the server serves",
         )
-    cutoff_ms = int((time.time() - max(older_than, SHORTEST).total_seconds()) * 1000)
     names = store.entries.all_names(under)
     # All that can fail by looking fails before the first thing is removed.
-    orphans = [] if under else list(_orphans(store, cutoff_ms))
-    swept = spread(_Sweeping(store, cutoff_ms, dry_run=dry_run), names)
+    orphans = [] if under else list(_orphans(store, then.left_ms))
+    swept = spread(_Sweeping(store, then, dry_run=dry_run), names)
     garbage = [one for found in swept for one in found]
-    garbage += _reservations(store, names, under, cutoff_ms, dry_run=dry_run)
+    garbage += _reservations(store, names, under, then.left_ms, dry_run=dry_run)
     for objects, path, address, size in orphans:
         # Looked at again, at the last moment: by now it may be somebody's.
         if not dry_run:
-            if _plain(address) in _owned(store) or not _is_dead(objects, path, cutoff_ms):
+            if _plain(address) in _owned(store) or not _is_dead(objects, path, then.left_ms):
                 continue
             objects.delete_directory(path)
         garbage.append(Garbage(address, size, "no table is there, and it has no version"))
@@ -88,7 +83,7 @@ class _Sweeping:
     """Removes what is left in tables one by one, here or in another process; it pickles."""
 
     store: Checkable = field(repr=False)
-    cutoff_ms: int
+    then: Moments
     dry_run: bool
 
     def __call__(self, names: Sequence[Identifier]) -> list[list[Garbage]]:
@@ -98,29 +93,40 @@ class _Sweeping:
             return [done.result() for done in each(found, "Looking for garbage")]
 
     def _sweep(self, name: Identifier) -> list[Garbage]:
-        return list(_left_in(self.store, name, self.cutoff_ms, dry_run=self.dry_run))
+        return list(_left_in(self.store, name, self.then, dry_run=self.dry_run))
 
 
 def _left_in(
-    store: Checkable, name: Identifier, cutoff_ms: int, *, dry_run: bool
+    store: Checkable, name: Identifier, then: Moments, *, dry_run: bool
 ) -> Iterator[Garbage]:
     """Remove what dead writers left in the directory of a table."""
     entry = store.entries.find(name)
     if entry is None:
         return
-    below = store.files_of(entry)
+    location, below = entry.location, store.files_of(entry)
+
+    def kept_now() -> Kept | None:
+        now = store.entries.find(name)
+        if now is None or now.location != location or now.definition.managed_by is None:
+            return None  # What nobody understands is for `fsck` to tell.
+        return Versions(store.client, store.entries).kept(now)
+
+    @cache
+    def owned() -> set[str] | None:
+        try:
+            return _owned(store)
+        except LakerootError as error:
+            _LOG.warning("Branches without a name stay in %s: %s", location, error)
+            return None
+
+    def is_owned(directory: str) -> bool:
+        places = owned()  # The whole catalog is read for it, so once.
+        return places is None or _plain(directory) in places
+
+    table = Inside(location, below, kept_now, is_owned=is_owned)
     files = {info.path: info for info in below.list("")}
-    # Read after the files were listed: a version of just now still needs what it is made of.
-    entry = store.entries.find(name)
-    if entry is None or entry.definition.managed_by is None:
-        return  # What nobody understands is for `fsck` to tell.
-    needed = needed_of(Versions(store.client, store.entries).kept(entry), files)
-    location = entry.location
-    found = [
-        structs.replace(one, path=one.path.removeprefix(f"{location}/"))
-        for one in examine_leftovers(location, files, needed, cutoff_ms)
-    ]
-    for one in [*found, *examine_unfinished(below, cutoff_ms)]:
+    yield from sweep(table, files, then, dry_run=dry_run)
+    for one in examine_unfinished(below, then.left_ms):
         size = size_of(below, one)
         if dry_run or remove(below, one, lambda _: False):
             yield Garbage(f"{location}/{one.path}", size, one.why)

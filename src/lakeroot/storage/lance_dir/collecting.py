@@ -9,21 +9,16 @@ is somebody's data, even without a row: it may have been deregistered, and stays
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Final, Protocol
+from typing import Protocol
 
-from msgspec import Struct
-
-from lakeroot.model.errors import InvalidInputError, InvalidTableStateError
+from lakeroot.model.errors import InvalidTableStateError
 from lakeroot.model.progress import each
 from lakeroot.model.spreading import Spread, here
-from lakeroot.objects import Objects, Root
+from lakeroot.objects import Below, Objects, Root
+from lakeroot.storage.garbage import SHORTEST, Collected, Garbage, Moments, moments
 from lakeroot.storage.lance_dir import placement, versions
 from lakeroot.storage.lance_dir.checking import Finding, Survey
-from lakeroot.storage.lance_dir.checking.leftovers import (
-    examine_leftovers,
-    examine_unfinished,
-    needed_of,
-)
+from lakeroot.storage.lance_dir.checking.leftovers import examine_unfinished
 from lakeroot.storage.lance_dir.checking.places import examine_unowned, is_lance_directory
 from lakeroot.storage.lance_dir.checking.survey import (
     Look,
@@ -33,34 +28,13 @@ from lakeroot.storage.lance_dir.checking.survey import (
     list_files,
 )
 from lakeroot.storage.lance_dir.checking.tables import MANIFEST, Files
+from lakeroot.storage.lance_dir.checking.versions import Kept
 from lakeroot.storage.lance_dir.dropped import Dropped
 from lakeroot.storage.lance_dir.markers import delete_table
 from lakeroot.storage.lance_dir.removing import remove, size_of
 from lakeroot.storage.lance_dir.settings import DirectorySettings
 from lakeroot.storage.lance_dir.vacuum import Vacuumed
-
-SHORTEST: Final = timedelta(hours=1)
-"""However short the window: what is younger may be a writer's who is at work."""
-
-
-class Garbage(Struct, frozen=True):
-    """Something that was removed, or would be."""
-
-    path: str
-    size_bytes: int
-    why: str
-
-
-class Collected(Struct, frozen=True):
-    """Everything that was removed, or would be."""
-
-    garbage: tuple[Garbage, ...]
-    dry_run: bool
-
-    @property
-    def size_bytes(self) -> int:
-        """Sum up what was freed."""
-        return sum(one.size_bytes for one in self.garbage)
+from lakeroot.storage.sweeping import Inside, sweep
 
 
 class Collectable(Protocol):
@@ -87,8 +61,7 @@ def collect(
 
     The directories are looked at and cleaned by whomever `spread` finds for it.
     """
-    if older_than < timedelta(0):
-        raise InvalidInputError("The window cannot be negative", fix="Keep zero days or more")
+    then = moments(older_than)
     survey = Survey(store.root, store.objects, store.settings, max(older_than, SHORTEST))
     if not survey.manifest.is_readable:
         broken = survey.manifest.findings[0]
@@ -101,13 +74,13 @@ def collect(
     sweeping = _Sweeping(
         survey.rows,
         survey.objects,
-        survey.cutoff_ms,
+        then,
         has_manifest=survey.manifest.exists,
         dry_run=dry_run,
     )
     places = [_Place(look, times.get(look.location)) for look in survey.looks()]
     garbage = [one for found in spread(sweeping, places) for one in found]
-    for one in examine_unfinished(survey.objects, survey.cutoff_ms):
+    for one in examine_unfinished(survey.objects, then.left_ms):
         if not one.path.startswith(f"{versions.TABLE}/"):  # Those the vacuum collects.
             garbage += sweeping.removed(one)
     if survey.manifest.exists and store.settings.manifest_enabled:
@@ -132,7 +105,7 @@ class _Sweeping:
 
     rows: Rows
     objects: Objects = field(repr=False)
-    cutoff_ms: int
+    then: Moments
     has_manifest: bool
     dry_run: bool
 
@@ -156,7 +129,7 @@ class _Sweeping:
         if look.identifier and is_flat_table(files):
             yield from self._left_in_table(look, files)
         for one in examine_unowned(
-            look.location, files, self.objects, self.cutoff_ms, has_manifest=self.has_manifest
+            look.location, files, self.objects, self.then.left_ms, has_manifest=self.has_manifest
         ):
             if one.code == "marker-reserved":
                 yield from self.removed(one)
@@ -169,11 +142,11 @@ class _Sweeping:
         if not files or not is_lance_directory(files):
             return None
         youngest_ms = max(info.modified_ms for info in files.values())
-        if youngest_ms > self.cutoff_ms:
+        if youngest_ms > self.then.left_ms:
             return None
         # A directory of this name may have been made and deregistered since it was dropped: its
         # files are younger.
-        if place.dropped_ms is not None and youngest_ms <= place.dropped_ms <= self.cutoff_ms:
+        if place.dropped_ms is not None and youngest_ms <= place.dropped_ms <= self.then.left_ms:
             why = "its table was dropped"
         elif _was_never_committed(location, files):
             why = "no table is there, and nothing was ever committed"
@@ -186,17 +159,14 @@ class _Sweeping:
         return Garbage(location, sum(info.size for info in files.values()), why)
 
     def _left_in_table(self, look: Look, files: Files) -> Iterator[Garbage]:
-        found = list(
-            examine_leftovers(look.location, files, needed_of(look.kept, files), self.cutoff_ms)
-        )
-        if not found:
-            return
-        # Asked again, after the files were listed: a version of just now still needs what it is
-        # made of.
-        needed = needed_of(self.rows.kept_now(look.identifier), files)
-        for one in found:
-            if one.path.removeprefix(f"{look.location}/") not in needed:
-                yield from self.removed(one)
+        def kept_now() -> Kept | None:
+            kept = self.rows.kept_now(look.identifier)
+            is_gone = look.has_row and not self.rows.has_owner_now(look.location)
+            return None if is_gone else kept
+
+        below = Below(self.objects, look.location)
+        table = Inside(look.location, below, kept_now, is_owned=self.rows.has_owner_now)
+        yield from sweep(table, files, self.then, dry_run=self.dry_run)
 
     def removed(self, one: Finding) -> Iterator[Garbage]:
         """Remove what is left of a dead writer; give it if it is gone."""

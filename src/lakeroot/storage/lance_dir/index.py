@@ -158,6 +158,8 @@ class _Listings:
         self.versions: dict[Identifier, dict[int, Row]] = {}
         # Asked for by every commit; a table may have thousands of versions.
         self.newest_versions: dict[Identifier, int] = {}
+        # Rows of versions that have another row too, padded or not: each counts for itself.
+        self.spelled_twice: dict[Identifier, dict[int, list[Row]]] = {}
         # How many children of kinds we do not know: a namespace that has any is not empty.
         self._unknown: Counter[Identifier] = Counter()
         self._all_tables: list[Identifier] | None = None
@@ -176,7 +178,7 @@ class _Listings:
         if row.object_type == VERSION_ROW:
             number = _version(identifier)
             if number is not None:
-                self._remove_version(identifier[:-1], number)
+                self._remove_version(identifier[:-1], number, row)
             return
         children = self._children(row.object_type)
         if children is None:
@@ -217,7 +219,10 @@ class _Listings:
             number = _version(identifier)
             if number is not None:
                 table = identifier[:-1]
-                self.versions.setdefault(table, {})[number] = row
+                rows = self.versions.setdefault(table, {})
+                if number in rows:
+                    self._spell_twice(table, number, row)
+                rows[number] = row
                 self.newest_versions[table] = max(number, self.newest_versions.get(table, 0))
             return
         children = self._children(row.object_type)
@@ -232,8 +237,22 @@ class _Listings:
                 if "/" in row.location:
                     self.deep_locations.add(row.location)
 
-    def _remove_version(self, table: Identifier, number: int) -> None:
+    def _spell_twice(self, table: Identifier, number: int, row: Row) -> None:
+        """Keep the rows of a version that say its number in another way than this one."""
+        twice = self.spelled_twice.setdefault(table, {})
+        before = (*twice.pop(number, ()), self.versions[table][number])
+        others = [one for one in before if one.object_id != row.object_id]
+        if others:
+            twice[number] = others
+
+    def _remove_version(self, table: Identifier, number: int, row: Row) -> None:
         rows = self.versions.get(table, {})
+        if number in self.spelled_twice.get(table, {}):
+            self._spell_twice(table, number, row)
+            rows[number] = self.spelled_twice[table][number].pop()
+            if not self.spelled_twice[table][number]:
+                del self.spelled_twice[table][number]
+            return
         rows.pop(number, None)
         if not rows:
             self.versions.pop(table, None)

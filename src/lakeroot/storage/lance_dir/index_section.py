@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from lakeroot.storage.lance_dir import protobuf
 
-_ARRAYS_ONLY: Final = 12346
+_WITHOUT_RUNS: Final = 12346
+_WITH_RUNS: Final = 12347
 _HEAD: Final = struct.Struct("<II")
 _LARGEST_ARRAY: Final = 4096
 
@@ -37,6 +38,26 @@ def covered(section: bytes) -> frozenset[int] | None:
     return together
 
 
+def require_bitmap(content: bytes) -> bytes:
+    """Refuse a Roaring bitmap in its portable form whose numbers do not fit into it."""
+    if not content:
+        return content  # Which fragments are covered is not told.
+    try:
+        cookie, containers = _HEAD.unpack_from(content)
+        if cookie == _WITHOUT_RUNS:
+            sizes = struct.unpack_from(f"<{2 * containers}H", content, _HEAD.size)[1::2]
+            # A container of many numbers is a bit for each that there could be.
+            held = sum(min(2 * (size + 1), 2 * _LARGEST_ARRAY) for size in sizes)
+            is_whole = len(content) == _HEAD.size + 8 * containers + held
+        else:
+            is_whole = cookie & 0xFFFF == _WITH_RUNS
+    except struct.error:
+        is_whole = False
+    if not is_whole:
+        raise protobuf.MalformedError("the fragments of an index cannot be read")
+    return content
+
+
 def _index(message: bytes) -> TableIndex:
     found = {number: v for number, _, v in protobuf.fields(message) if isinstance(v, bytes)}
     uuid = next((v for n, _, v in protobuf.fields(found.get(1, b"")) if n == 1), b"")
@@ -49,7 +70,7 @@ def _bitmap(content: bytes | None) -> frozenset[int] | None:
     if content is None or len(content) < _HEAD.size:
         return None
     cookie, containers = _HEAD.unpack_from(content)
-    if cookie != _ARRAYS_ONLY:
+    if cookie != _WITHOUT_RUNS:
         return None
     # Per container a key and a size, then where each one starts, then the arrays themselves.
     heads = _HEAD.size

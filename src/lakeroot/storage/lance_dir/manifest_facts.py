@@ -1,37 +1,29 @@
 """Single facts out of the manifest of any Lance table, ours or not."""
 
 import struct
+from collections.abc import Iterator
 from typing import Final
 
-from lakeroot.storage.lance_dir import protobuf
+from lakeroot.storage.lance_dir import index_section, protobuf
+from lakeroot.storage.lance_dir.protobuf import MalformedError
 from lakeroot.storage.lance_dir.version_file import (
     FOOTER,
     FRAGMENTS,
+    INDEX_SECTION,
+    READER_FEATURES,
     TRANSACTION,
     TRANSACTION_FILE,
-    VERSION,
     decode_data_file,
     decode_fragment,
     decode_transaction,
 )
 
+_INDICES: Final = "_indices/"
 _MESSAGE: Final = "__lance_commit_message"
-_FRAGMENTS_SEEN: Final = [b""]
-"""How the last manifest began that a version was read from: whole fields, and only messages."""
-
-
-def version_in(content: bytes) -> int:
-    """Read which version of its table a manifest says it is, and nothing else of it."""
-    manifest = protobuf.unframed(content, FOOTER.unpack(content[-FOOTER.size :])[0])
-    # Fragments by the thousand may be before it, and nearly all are those of the version before.
-    before = _FRAGMENTS_SEEN[0]
-    known = len(before) if manifest.startswith(before) else 0
-    position = protobuf.after_messages(manifest, known)
-    _FRAGMENTS_SEEN[0] = manifest[:position]
-    for number, _, value in protobuf.fields(manifest[position:]):
-        if number == VERSION and isinstance(value, int):
-            return value
-    return 0
+_KNOWN_FEATURES: Final = 63
+"""Bits of features that say nothing of files other than those we know."""
+# Fields of Lance's DataFragment message, but for those that name further files.
+_KNOWN_OF_FRAGMENTS: Final = frozenset({1, 2, 3, 4, 5, 7, 9})
 
 
 def read_version_in(content: bytes) -> int | None:
@@ -46,18 +38,53 @@ def read_version_in(content: bytes) -> int | None:
 
 def files_named_in(content: bytes) -> set[str]:
     """List the files that a version of any Lance table is made of, below the table."""
+    return {path for path in _named(content, set()) if not path.startswith(_INDICES)}
+
+
+def everything_named_in(content: bytes) -> set[str]:
+    """List the files that a version is made of, and the directories of its indexes."""
+    return set(_named(content, set()))
+
+
+def require_names(content: bytes, seen: set[bytes]) -> set[str]:
+    """List what a version names, as far as ``seen`` has not; raise if it may name something else.
+
+    Fragments by the thousand are in many versions. Each is read once, and added to those seen.
+    """
+    try:
+        manifest = protobuf.unframed(content, FOOTER.unpack(content[-FOOTER.size :])[0])
+        features = [v for n, _, v in protobuf.fields(manifest) if n == READER_FEATURES]
+        if any(not isinstance(one, int) or one & ~_KNOWN_FEATURES for one in features):
+            raise MalformedError("it has features that this version of Lakeroot does not know")
+        return set(_named(content, seen, strictly=True))
+    except (ValueError, struct.error, IndexError, TypeError) as error:
+        raise MalformedError(str(error)) from error
+
+
+def _named(content: bytes, seen: set[bytes], *, strictly: bool = False) -> Iterator[str]:
     position = FOOTER.unpack(content[-FOOTER.size :])[0]
-    paths: set[str] = set()
     for number, _, value in protobuf.fields(protobuf.unframed(content, position)):
-        if number == TRANSACTION_FILE and isinstance(value, bytes) and value:
-            paths.add(f"_transactions/{value.decode()}")
-        elif number == FRAGMENTS and isinstance(value, bytes):
-            fragment = decode_fragment(value)
-            if fragment.deletion is not None:
-                paths.add(fragment.deletion.path(fragment.id))
-            files = (v for n, _, v in protobuf.fields(value) if n == 2 and isinstance(v, bytes))
-            paths.update(f"data/{decode_data_file(file)[0]}" for file in files)
-    return paths
+        if number == INDEX_SECTION and isinstance(value, int):
+            for index in index_section.decode(protobuf.unframed(content, value)):
+                if strictly and not index.directory:
+                    raise MalformedError(f"its index {index.name} has no directory")
+                yield f"{_INDICES}{index.directory}"
+        elif number == TRANSACTION_FILE and isinstance(value, bytes) and value:
+            yield f"_transactions/{value.decode()}"
+        elif number == FRAGMENTS and isinstance(value, bytes) and value not in seen:
+            seen.add(value)
+            if strictly and {n for n, _, _ in protobuf.fields(value)} - _KNOWN_OF_FRAGMENTS:
+                raise MalformedError("a fragment has parts that are not known")
+            yield from _named_in_fragment(value)
+
+
+def _named_in_fragment(raw: bytes) -> Iterator[str]:
+    fragment = decode_fragment(raw)
+    if fragment.deletion is not None:
+        yield fragment.deletion.path(fragment.id)
+    for number, _, value in protobuf.fields(raw):
+        if number == 2 and isinstance(value, bytes):
+            yield f"data/{decode_data_file(value)[0]}"
 
 
 def message_in(content: bytes) -> str:

@@ -19,10 +19,12 @@ from lakeroot.tables.versions import object_key
 class PastStore(LanceDirStore):
     """The catalog that a version of ``__manifest`` shows; what lies in the directory is younger."""
 
-    def __init__(self, now: LanceDirStore, then: VersionFile) -> None:
+    def __init__(self, now: LanceDirStore, then: VersionFile, then_ms: int) -> None:
         settings = replace(now.settings, dir_listing_enabled=False)
         super().__init__(now.root, settings, now.objects)
         self._require_manifest().move_to(then)
+        # A moment between two commits of the catalog has what was written since the first.
+        self._then_ms = then_ms
 
     @property
     def is_past(self) -> bool:
@@ -43,9 +45,8 @@ class PastStore(LanceDirStore):
         kept = super().versions(table, branch)
         if kept:
             return kept
-        then = self._require_manifest().head.timestamp_ms
         key = object_key(self.uri(table.location))
-        return versions_put_before(self.files(table), key, then, branch)
+        return versions_put_before(self.files(table), key, self._then_ms, branch)
 
     def has_data(self, table: Table) -> bool:
         """Tell whether a table had been written by then."""

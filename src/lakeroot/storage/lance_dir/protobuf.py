@@ -4,7 +4,6 @@ A handful of messages are read and written here rather than with generated class
 file of the one before is edited, and every field we do not know must survive as it was.
 """
 
-import contextlib
 import struct
 from collections.abc import Iterator
 from typing import Final
@@ -29,17 +28,17 @@ def fields(message: bytes) -> Iterator[Field]:
         key = message[position]
         position += 1
         if key >= 0x80:
-            key, position = _varint(message, position - 1)
+            key, position = varint(message, position - 1)
         number, wire = key >> 3, key & 7
         value: int | bytes
         if wire == VARINT:
-            value, position = _varint(message, position)
+            value, position = varint(message, position)
         elif wire == BYTES:
             if position < end and message[position] < 0x80:
                 size = message[position]
                 position += 1
             else:
-                size, position = _varint(message, position)
+                size, position = varint(message, position)
             value, position = _slice(message, position, size)
         elif wire == FIXED64:
             value, position = _slice(message, position, 8)
@@ -50,31 +49,11 @@ def fields(message: bytes) -> Iterator[Field]:
         yield number, wire, value
 
 
-def after_messages(message: bytes, position: int = 0) -> int:
-    """Pass over the messages (and other bytes) at the beginning of a message, and make no values.
-
-    Nothing is said of the field there: it may be the end, or cut off.
-    """
-    with contextlib.suppress(IndexError):
-        while (key := message[position]) < 0x80 and key & 7 == BYTES:
-            size, more = message[position + 1], message[position + 2]
-            if size < 0x80:
-                after = position + 2 + size
-            elif more < 0x80:
-                after = position + 3 + (size & 0x7F | more << 7)
-            else:
-                break
-            if after > len(message):
-                break
-            position = after
-    return position
-
-
 def varints(packed: bytes) -> Iterator[int]:
     """Read a packed list of numbers."""
     position = 0
     while position < len(packed):
-        value, position = _varint(packed, position)
+        value, position = varint(packed, position)
         yield value
 
 
@@ -150,7 +129,8 @@ def unframed(content: bytes, position: int) -> bytes:
     return _slice(content, start, size)[0]
 
 
-def _varint(message: bytes, position: int) -> tuple[int, int]:
+def varint(message: bytes, position: int) -> tuple[int, int]:
+    """Read a number at a position; give it, and where it ends."""
     value = shift = 0
     while True:
         if position >= len(message) or shift > 63:
@@ -159,6 +139,8 @@ def _varint(message: bytes, position: int) -> tuple[int, int]:
         position += 1
         value |= (group & 0x7F) << shift
         if group < 0x80:
+            if shift > 56 and value >> 64:
+                raise MalformedError("a number has more than 64 bits")
             return value, position
         shift += 7
 

@@ -53,7 +53,7 @@ from lakeroot.storage.spans import GRACE, RETENTION
 
 if TYPE_CHECKING:  # Loaded by those who look after a catalog; most only look at it.
     from lakeroot.storage.findings import Finding
-    from lakeroot.storage.lance_dir.collecting import Collected
+    from lakeroot.storage.garbage import Collected
     from lakeroot.storage.lance_dir.maintenance import Optimized
     from lakeroot.storage.lance_dir.vacuum import Vacuumed
 
@@ -230,7 +230,7 @@ class LanceDirStore:
         if self.manifest is None or branch is not None:
             return {}
         with self.manifest.lock:
-            return KeptVersions(self.manifest.index, table.identifier)
+            return KeptVersions(self.manifest.index, table.identifier, self.manifest.lock)
 
     def history(self, limit: int | None = None) -> Iterator[HistoryEntry]:
         """Tell what each commit changed, the newest first."""
@@ -243,7 +243,7 @@ class LanceDirStore:
 
         self.read()
         found = history.version_at(self._require_manifest(), self.objects, version, timestamp_ms)
-        return PastStore(self, found)
+        return PastStore(self, found, max(timestamp_ms or 0, found.timestamp_ms))
 
     def optimize(self, author: str = "") -> "Optimized":
         """Fold the manifest into one data file and index it, for readers that scan it."""

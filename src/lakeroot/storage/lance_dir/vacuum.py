@@ -20,11 +20,11 @@ from lakeroot.model.errors import (
     UnsupportedOperationError,
 )
 from lakeroot.objects import LocalObjects, ObjectInfo, Objects
-from lakeroot.storage.lance_dir import index_section, versions
+from lakeroot.storage.lance_dir import versions
 from lakeroot.storage.lance_dir.commits import Committer
 from lakeroot.storage.lance_dir.drafts import Draft
 from lakeroot.storage.lance_dir.history import HISTORY_START
-from lakeroot.storage.lance_dir.manifest_facts import files_named_in
+from lakeroot.storage.lance_dir.manifest_facts import everything_named_in
 from lakeroot.storage.lance_dir.manifest_table import ManifestTable
 from lakeroot.storage.lance_dir.protobuf import MalformedError
 from lakeroot.storage.lance_dir.version_file import VersionFile, decode
@@ -144,15 +144,13 @@ def _read(objects: Objects, numbers: list[int]) -> Iterator[tuple[VersionFile, s
 
 def _understood(content: bytes) -> tuple[VersionFile, set[str]]:
     try:
-        version, uses = decode(content), files_named_in(content)
-        indexes = index_section.decode(version.index_section) if version.index_section else []
+        return decode(content), everything_named_in(content)
     except MalformedError as error:
         raise InvalidTableStateError(
             "The catalog was not vacuumed",
             f"one of its versions cannot be read, so what it needs is not known: {error}",
             "Run `lakeroot fsck` to see what is whole",
         ) from error
-    return version, uses | {f"_indices/{index.directory}" for index in indexes}
 
 
 def _unit(path: str) -> str:

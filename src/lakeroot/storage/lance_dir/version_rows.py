@@ -7,6 +7,7 @@ rows: the specification gives them no name, so their versions are arbitrated by 
 
 import json
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 import msgspec
@@ -28,7 +29,7 @@ from lakeroot.objects import Objects
 from lakeroot.storage.contract import VersionsByNumber
 from lakeroot.storage.lance_dir.index import Index
 from lakeroot.storage.lance_dir.rows import VERSION_ROW, Row
-from lakeroot.tables.versions import VERSIONS, parse_staging_name
+from lakeroot.tables.versions import VERSIONS, NamingScheme, manifest_name, parse_staging_name
 
 Rows = dict[Identifier, Row | None]
 
@@ -38,28 +39,53 @@ _OWN_KEYS: Final = ("manifest_path", "manifest_size", "e_tag", "timestamp_millis
 
 
 class KeptVersions(VersionsByNumber):
-    """The versions of one table by number; a row is read when it is asked for."""
+    """The versions of one table by number; a row is read when it is asked for.
 
-    def __init__(self, index: Index, table: Identifier) -> None:
-        self._rows = dict(index.listings.versions.get(table, {}))
-        self._newest = index.listings.newest_versions.get(table, 0)
+    Most calls ask for the newest alone. It is taken at once; the others, of which a table may have
+    thousands, when one of them is asked for.
+    """
+
+    def __init__(
+        self, index: Index, table: Identifier, lock: AbstractContextManager[object] | None = None
+    ) -> None:
+        listings = index.listings
+        self._lock = lock or nullcontext()
+        self._kept = listings.versions.get(table, {})
+        self._newest = listings.newest_versions.get(table, 0)
+        self._newest_row = self._kept.get(self._newest)
+        self._copy: dict[int, Row] | None = None if lock else dict(self._kept)
 
     @property
     def newest(self) -> int:
         """Give the number of the newest version; 0 if there is none."""
         return self._newest
 
+    @property
+    def _rows(self) -> dict[int, Row]:
+        if self._copy is None:
+            with self._lock:  # While a commit is taken in, rows go and come again.
+                self._copy = dict(self._kept)
+        return self._copy
+
     def __getitem__(self, number: int) -> TableVersion:
+        if number == self._newest and self._newest_row is not None:
+            return version_of_row(self._newest_row)
         return version_of_row(self._rows[number])
 
     def __contains__(self, number: object) -> bool:
-        return number in self._rows
+        return (number == self._newest and self._newest_row is not None) or number in self._rows
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._rows)
 
     def __len__(self) -> int:
-        return len(self._rows)
+        if self._copy is not None:
+            return len(self._copy)
+        with self._lock:
+            return len(self._kept)
+
+    def __bool__(self) -> bool:
+        return self._newest_row is not None
 
 
 def version_of_row(row: Row) -> TableVersion:
@@ -81,13 +107,17 @@ def _read(row: Row) -> TableVersion:
     size, timestamp = found.get("manifest_size"), found.get("timestamp_millis")
     e_tag = found.get("e_tag")
     return TableVersion(
-        version=int(row.object_id.rpartition(DELIMITER)[2]),
+        _number(row),
         manifest_path=str(found.get("manifest_path") or ""),
         manifest_size=size if isinstance(size, int) else None,
         e_tag=e_tag if isinstance(e_tag, str) else None,
         timestamp_ms=timestamp if isinstance(timestamp, int) else None,
         metadata={key: str(value) for key, value in found.items() if key not in _OWN_KEYS},
     )
+
+
+def _number(row: Row) -> int:
+    return int(row.object_id.rpartition(DELIMITER)[2])
 
 
 def _object_in(text: str) -> dict[str, Any]:
@@ -125,7 +155,11 @@ def finish(files: Objects, version: TableVersion) -> None:
     if final is None:
         return
     content = files.get(f"{VERSIONS}/{name}")
-    if content is not None:
+    # A file of one version must not lie there under two names.
+    other = NamingScheme.V2 if final.scheme is NamingScheme.V1 else NamingScheme.V1
+    if content is not None and not files.exists(
+        f"{VERSIONS}/{manifest_name(final.version, other)}"
+    ):
         files.put_if_absent(f"{VERSIONS}/{final}", content)
 
 
@@ -144,7 +178,7 @@ def rows_of_change(change: Change, index: Index, pending: Rows) -> Rows:
                 rows[moved.identifier] = moved
             return rows
         case ManageTableVersions(enabled=False):
-            every = [row for table in index.listings.versions.values() for row in table.values()]
+            every = [row for table in index.listings.versions for row in _kept_rows(table, index)]
             every += [row for row in pending.values() if row and row.object_type == VERSION_ROW]
             return {row.identifier: None for row in every}
         case _:
@@ -159,8 +193,9 @@ def _changed_versions(
     if change.branch is not None:
         raise UnsupportedOperationError("Versions of branches are not kept in the manifest")
     if isinstance(change, DeleteTableVersions):
-        found = (_row(change.identifier, number, index, pending) for number in change.versions)
-        return {row.identifier: None for row in found if row is not None}
+        gone = set(change.versions)
+        found = _rows(change.identifier, index, pending)
+        return {row.identifier: None for row in found if _number(row) in gone}
     rows: Rows = {}
     for version in change.versions:
         before = _row(change.identifier, version.version, index, pending)
@@ -188,9 +223,16 @@ def _row(table: Identifier, version: int, index: Index, pending: Rows) -> Row | 
     return None if found is None else pending.get(found.identifier, found)
 
 
+def _kept_rows(table: Identifier, index: Index) -> list[Row]:
+    """Give the version rows of a table, also those that say the same number in another way."""
+    versions = index.listings.versions.get(table, {})
+    twice = index.listings.spelled_twice.get(table, {})
+    return [*versions.values(), *(row for rows in twice.values() for row in rows)]
+
+
 def _rows(table: Identifier, index: Index, pending: Rows) -> list[Row]:
     """Give the version rows of a table, with those of the commits before in the same batch."""
-    found = {row.identifier: row for row in index.listings.versions.get(table, {}).values()}
+    found = {row.identifier: row for row in _kept_rows(table, index)}
     for identifier, row in pending.items():
         if identifier[:-1] == table and (row is None or row.object_type == VERSION_ROW):
             if row is None:

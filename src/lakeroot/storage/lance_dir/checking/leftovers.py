@@ -2,14 +2,14 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from lakeroot.objects import LocalObjects, Objects
 from lakeroot.storage.lance_dir.checking.findings import Finding, finding
 from lakeroot.storage.lance_dir.checking.tables import MANIFEST, Files
 from lakeroot.storage.lance_dir.checking.versions import Kept
-from lakeroot.tables.versions import VERSIONS, parse_staging_name
+from lakeroot.tables.versions import VERSIONS, NamingScheme, manifest_name, parse_staging_name
 
 _PRIVATE: Final = re.compile(r"(_lakeroot-[0-9a-f]{32})/.+")
 
@@ -36,13 +36,22 @@ def examine_leftovers(
 
 def needed_of(kept: Kept, files: Files) -> set[str]:
     """Give the staged manifests that the versions a catalog keeps are still to be made of."""
-    staged = (version.manifest_path.rpartition("/")[2] for version in kept.values())
+    return needed_for((version.manifest_path for version in kept.values()), files)
+
+
+def needed_for(manifests: Iterable[str], files: Files) -> set[str]:
+    """Give those of some manifests that are staged, and whose versions are not in place."""
+    staged = (path.rpartition("/")[2] for path in manifests)
     # Once a version is in its place, what it was made of is not needed any more.
-    return {
-        f"{VERSIONS}/{name}"
-        for name in staged
-        if f"{VERSIONS}/{parse_staging_name(name)}" not in files
-    }
+    return {f"{VERSIONS}/{name}" for name in staged if not _is_in_place(name, files)}
+
+
+def _is_in_place(staged: str, files: Files) -> bool:
+    final = parse_staging_name(staged)
+    if final is None:
+        return False
+    names = (manifest_name(final.version, scheme) for scheme in NamingScheme)
+    return any(f"{VERSIONS}/{name}" in files for name in names)
 
 
 def examine_unfinished(objects: Objects, cutoff_ms: int) -> Iterator[Finding]:

@@ -86,6 +86,8 @@ def examine_unowned(
 def is_lance_directory(files: Mapping[str, object]) -> bool:
     """Tell whether a directory holds nothing but what Lance and its catalogs put there."""
     known = {"data", "_versions", "_transactions", "_deletions", "_indices", "_refs", "tree"}
-    known |= {placement.RESERVED, placement.DEREGISTERED}
+    known |= {placement.RESERVED, placement.DEREGISTERED, "_lakeroot"}
     first = {path.partition("/")[0] for path in files}
+    if any("/_mem_wal/" in path for path in files):
+        return False  # Rows that are in no version yet.
     return all(name in known or name.startswith("_lakeroot-") for name in first)

@@ -11,12 +11,12 @@ from lakeroot.storage.lance_dir.checking.findings import Finding, finding
 from lakeroot.storage.lance_dir.manifest_facts import files_named_in
 from lakeroot.storage.lance_dir.protobuf import MalformedError
 from lakeroot.storage.lance_dir.version_file import FOOTER, FRAGMENTS, VersionFile, decode
-from lakeroot.tables.versions import parse_manifest_name
+from lakeroot.tables.versions import OF_ANY_BRANCH, VERSIONS, parse_manifest_name
 
 Files = Mapping[str, ObjectInfo]
 """The files of one table, by their path below it."""
 
-MANIFEST: Final = re.compile(r"((?:tree/.+/)?)_versions/([^/]+)")
+MANIFEST: Final = re.compile(rf"({OF_ANY_BRANCH}){VERSIONS}/([^/]+)")
 # Fields of Lance's DataFile and DeletionFile messages.
 _PATH, _SIZE, _BASE = 1, 6, 7
 _INTERNAL_INDEX: Final = "__lance"

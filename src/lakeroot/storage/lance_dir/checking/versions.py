@@ -1,14 +1,20 @@
 """Are the versions that the catalog keeps of a table in step with the files of the table."""
 
+import json
 from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
+
+from msgspec.structs import replace
 
 from lakeroot.model.identifiers import Identifier, show
 from lakeroot.model.records import TableVersion
 from lakeroot.objects import Objects
+from lakeroot.storage.findings import REPAIR
 from lakeroot.storage.lance_dir.checking.findings import Finding, finding
 from lakeroot.storage.lance_dir.checking.tables import Files
 from lakeroot.storage.lance_dir.index import Index
 from lakeroot.storage.lance_dir.rows import VERSION_ROW
+from lakeroot.tables import litter
 from lakeroot.tables.versions import (
     VERSIONS,
     NamingScheme,
@@ -52,6 +58,11 @@ def examine_versions(
             yield found("version-unfinished", number, "its manifest was not put into place yet")
         elif number not in kept_now(identifier):
             continue  # Deleted while we looked.
+        elif number == newest and _was_cleaned_up(number, on_disk, files, objects):
+            # What was newer went through the catalog, and nothing is lost by going back.
+            why = "it was cleaned up before a later version was deleted, and became the newest"
+            one = found("version-missing", number, why)
+            yield replace(one, fix=REPAIR, repairable=True)
         elif number == newest:
             yield found("version-missing", number, "it is the newest, and its manifest is gone")
         else:
@@ -64,6 +75,30 @@ def examine_versions(
                 yield found(
                     "version-direct", number, "a client put it there without asking the catalog"
                 )
+
+
+def _was_cleaned_up(number: int, on_disk: Collection[int], files: Files, objects: Objects) -> bool:
+    """Tell a version that Lance cleaned up, when it was not the newest, from one that was lost.
+
+    There was a later one then, and Lance leaves of the versions before only those that are named.
+    """
+    named: set[object] = set()
+    for path in files:
+        if path.startswith((f"{litter.TAGS}/", f"{litter.BRANCHES}/")):
+            facts = _facts(objects.get(path))
+            if facts.get("branch") is None and facts.get("parentBranch") is None:
+                named |= {facts.get("version"), facts.get("parentVersion")}
+    noted = _facts(objects.get(litter.HINT)).get("version")
+    had_later = isinstance(noted, int) and noted > number
+    return had_later and bool(on_disk) and named.issuperset(on_disk)
+
+
+def _facts(content: bytes | None) -> dict[str, Any]:
+    try:
+        found: Any = json.loads(content or b"{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def examine_version_rows(index: Index, tables: Collection[Identifier]) -> Iterator[Finding]:
