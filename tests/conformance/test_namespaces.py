@@ -299,6 +299,14 @@ def test_reserved_properties_are_refused(lake: Lake) -> None:
         lake.declare_table("t", properties={"lakeroot.created_at": "0"})
 
 
+def test_properties_that_cannot_be_kept_are_refused(lake: Lake) -> None:
+    for properties in ({"x": "half \ud800"}, {"half \ud800": "x"}):
+        with refused(13):
+            lake.create_namespace("a", properties=properties)
+        with refused(13):
+            lake.declare_table("t", properties=properties)
+
+
 @creates_one_by_one
 @has_one_level
 @has_no_namespaces

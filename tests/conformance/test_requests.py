@@ -5,6 +5,7 @@ from typing import Any
 import lance_namespace as spec
 import pytest
 
+from lakeroot.model import errors
 from tests.asking import Lake, arrow_stream, refused
 from tests.conformance.stores import V1
 
@@ -116,3 +117,9 @@ def test_an_operation_nobody_has_is_unsupported(lake: Lake) -> None:
         lake.client.create_materialized_view(
             {"id": ["t"], "kind": "udtf", "source_query": "x", "output_schema": "x"}
         )
+
+
+@pytest.mark.parametrize("version", ["1", 1.5, b"1"])
+def test_a_version_that_is_no_number_is_refused_as_such(lake: Lake, version: Any) -> None:
+    with pytest.raises(errors.InvalidInputError, match="it is a whole number"):
+        lake.client.catalog.at(version)

@@ -205,6 +205,7 @@ def test_a_healthy_catalog_says_so(browser: Browser) -> None:
         ("/console/n/none/overview", 404, 1),
         ("/console/t/air$declared/rows", 404, 4),
         (f"{FLIGHTS}/rows?where=origin+LIKE", 400, 13),
+        (f"{FLIGHTS}/rows?where=id+<+5+LIMIT+2", 400, 13),
         (f"{FLIGHTS}/rows?sort=none", 404, 12),
         (f"{FLIGHTS}/rows?sort=embedding", 400, 13),
         (f"{FLIGHTS}/rows?version=77", 404, 11),

@@ -50,6 +50,18 @@ def test_rows_are_appended_merged_updated_and_deleted(lake: lakeroot.Lake) -> No
     assert rows == {2: "EWR", 3: "LGA", 4: "OAK", 5: "BOS"}
 
 
+def test_a_condition_is_read_to_its_end_or_refused(lake: lakeroot.Lake) -> None:
+    table = lake["air.flights"]
+
+    for act in (
+        lambda: table.count("flight = 1 LIMIT 5"),
+        lambda: table.to_arrow(where="flight = 1 LIMIT 5"),
+    ):
+        with pytest.raises(InvalidInputError):
+            act()
+    assert len(table) == 3
+
+
 def test_a_tag_pins_a_version(lake: lakeroot.Lake) -> None:
     table = lake["air.flights"]
     table.tag("trained-on")

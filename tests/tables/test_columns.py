@@ -11,7 +11,7 @@ import pytest
 from lance.namespace import DirectoryNamespace
 
 from lakeroot.model import errors
-from lakeroot.tables import columns, refs, rows
+from lakeroot.tables import columns, computed, refs, rows
 from lakeroot.tables.columns import ColumnAlteration, FieldMetadata
 from lakeroot.tables.handle import TableHandle
 from tests.tables.conftest import ROWS, ipc_stream
@@ -47,6 +47,13 @@ def test_added_columns_are_computed(nested: TableHandle) -> None:
     assert added.transaction_id
     found = lance.dataset(nested.location).to_table(["twice", "inner"])
     assert found.to_pydict() == {"twice": [2, 4], "inner": [1, 3]}
+
+
+def test_an_expression_need_not_read_any_column(nested: TableHandle) -> None:
+    columns.add_columns(nested, {"one": "1"})
+    computed.declare_computed(nested, {"two": "1 + 1"})
+
+    assert rows.count_rows(nested, predicate="one = 1 and two is null") == 2
 
 
 def test_columns_are_renamed_retyped_and_relaxed_at_once(nested: TableHandle) -> None:
@@ -93,6 +100,16 @@ def test_a_branch_has_columns_of_its_own(nested: TableHandle) -> None:
         (lambda t: columns.add_columns(t, {"id": "1"}), 13),
         (lambda t: columns.add_columns(t, {"a.b": "1"}), 13),
         (lambda t: columns.add_columns(t, {"n": "sum(id)"}), 13),
+        (lambda t: columns.add_columns(t, {"n": "id, name"}), 13),
+        (lambda t: columns.add_columns(t, {"n": "id LIMIT 1"}), 13),
+        (lambda t: columns.add_columns(t, {"a\0b": "1"}), 13),
+        (lambda t: columns.add_columns(t, {"n": "named_struct('a\0b', id)"}), 13),
+        (lambda t: columns.add_columns(t, {"_rowid": "1"}), 13),
+        (lambda t: columns.add_columns(t, {"_row_created_at_version": "id"}), 13),
+        (lambda t: computed.declare_computed(t, {"_rowaddr": "id"}), 13),
+        (lambda t: computed.declare_computed(t, {"n": "id, id"}), 13),
+        (lambda t: columns.alter_columns(t, [ColumnAlteration("id", "_rowoffset")]), 13),
+        (lambda t: columns.alter_columns(t, [ColumnAlteration("id", "a\0b")]), 13),
         (lambda t: columns.alter_columns(t, []), 13),
         (lambda t: columns.alter_columns(t, [ColumnAlteration("id")]), 13),
         (lambda t: columns.alter_columns(t, [ColumnAlteration("id", "")]), 13),

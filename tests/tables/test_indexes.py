@@ -167,6 +167,7 @@ def test_full_text_options_reach_the_index(table: TableHandle) -> None:
         (IndexRequest("id", "LABEL_LIST"), 13),
         (IndexRequest("id", "FTS"), 13),
         (IndexRequest("id", "RTREE"), 13),
+        (IndexRequest("id", "BTREE", ""), 13),
         (IndexRequest("id", "BTREE", None, {"num_partitions": 2}), 13),
         (IndexRequest("text", "FTS", None, {"m": 2}), 13),
         (IndexRequest("text", "FTS", None, {"base_tokenizer": "scissors"}), 13),

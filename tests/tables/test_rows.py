@@ -419,3 +419,44 @@ def test_a_timeout_is_read(text: str, seconds: float) -> None:
 def test_a_timeout_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(errors.InvalidInputError):
         read_timeout(text)
+
+
+def column(kind: pa.DataType, offsets: list[int], values: bytes) -> pa.Array:
+    """A column of two values, put together without looking at them."""
+    return pa.Array.from_buffers(
+        kind, 2, [None, pa.array(offsets, pa.int32()).buffers()[1], pa.py_buffer(values)]
+    )
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        column(pa.string(), [0, 3, 6], b"\xff\xfe\xfdabc"),
+        column(pa.string(), [0, 6, 3], b"abcdef"),
+        column(pa.string(), [0, 99, 6], b"abcdef"),
+        pa.Array.from_buffers(
+            pa.list_(pa.string()),
+            2,
+            [None, pa.array([0, 99, 1], pa.int32()).buffers()[1]],
+            children=[pa.array(["a"])],
+        ),
+        pa.DictionaryArray.from_arrays(pa.array([0, 99], pa.int32()), pa.array(["a"]), safe=False),
+    ],
+    ids=["text", "order", "offset", "list", "dictionary"],
+)
+def test_arrow_that_nobody_could_read_again_is_refused(
+    table: TableHandle, snapshot: Snapshot, broken: pa.Array
+) -> None:
+    before = snapshot(table)
+    body = ipc_stream(pa.Table.from_arrays([pa.array([8, 9]), broken], names=["id", "name"]))
+    rule = MergeRule(on=("id",), when_not_matched_insert_all=True)
+
+    for act in (
+        lambda: rows.insert(table, body),
+        lambda: rows.insert(table, body, mode=InsertMode.OVERWRITE),
+        lambda: rows.merge_insert(table, body, rule),
+        lambda: rows.create(table, body, mode=CreateMode.OVERWRITE),
+    ):
+        with pytest.raises(errors.InvalidInputError, match="not a whole Arrow IPC stream"):
+            act()
+    assert snapshot(table) == before

@@ -1,5 +1,7 @@
 """Queries: nearest vectors, full text, filters, versions, branches and plans."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +214,44 @@ def test_full_text_finds_the_best_matches(table: TableHandle) -> None:
     assert len(ids(table, k=3, offset=2, full_text="owl")) == 3
 
 
+HUGE = """
+import sys
+from lakeroot.tables import search
+from lakeroot.tables.handle import TableHandle
+
+table = TableHandle(sys.argv[1])
+most = 2**62
+for options in (
+    {"refine_factor": 2**31}, {"refine_factor": 2**32 - 1, "k": most}, {"ef": most},
+    {"ef": most, "refine_factor": 2**31}, {"nprobes": 2**31}, {"minimum_nprobes": 2**31},
+    {"maximum_nprobes": 2**31}, {"k": most, "offset": most}, {"vectors": True, "k": most},
+    {"full_text": "fox", "k": most}, {"full_text": "fox", "offset": most}, {"k": most},
+    {"plain": True, "k": most, "offset": most},
+):
+    wanted = {"k": 3, "columns": ["id"], **options}
+    if wanted.pop("vectors", False):
+        wanted["vectors"] = [[0.1] * 8] * 2
+    elif not wanted.pop("plain", False) and "full_text" not in wanted:
+        wanted["vector"] = [0.1] * 8
+    search.query(table, search.Query(**wanted)).read_all()
+print("alive")
+"""
+
+
+def test_no_number_in_a_query_ends_the_process(table: TableHandle) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", HUGE, table.location], capture_output=True, text=True, check=False
+    )
+
+    assert ran.stdout.strip() == "alive", ran.stderr[-2000:]
+
+
+def test_refining_more_than_there_is_finds_the_nearest(table: TableHandle) -> None:
+    exact = ids(table, k=4, vector=HERE, bypass_vector_index=True)
+
+    assert ids(table, k=4, vector=HERE, refine_factor=2**31, nprobes=2) == exact
+
+
 def test_full_text_searches_all_indexed_columns_by_default(table: TableHandle) -> None:
     assert {row % 4 for row in ids(table, k=COUNT, full_text="owl")} == {2, 3}
 
@@ -335,8 +375,19 @@ def test_full_text_needs_an_index_to_find_its_columns(tmp_path: Path) -> None:
         ({"k": 1, "columns": ["zz"]}, 12),
         ({"k": 1, "columns": {"x": "zz + 1"}}, 12),
         ({"k": 1, "columns": {"x": "id +"}}, 13),
+        ({"k": 1, "columns": {"x": "id, body"}}, 13),
+        ({"k": 1, "columns": {"x": "id FROM elsewhere"}}, 13),
+        ({"k": 1, "columns": {"x": ""}}, 13),
+        ({"k": 1, "columns": {"a\0b": "id"}}, 13),
+        ({"k": 1, "columns": {"x": "named_struct('a\0b', id)"}}, 13),
+        (
+            {"k": 1, "columns": {"x": "arrow_cast(id, concat('Timestamp(s, \"', chr(0), '\")'))"}},
+            13,
+        ),
         ({"k": 1, "columns": ["id", "id"]}, 13),
         ({"k": 1, "filter": "id >"}, 13),
+        ({"k": 1, "filter": "id > 1 LIMIT 5"}, 13),
+        ({"k": 1, "vector": HERE, "filter": "id > 1) or (true"}, 13),
         ({"k": 1, "filter": "zz > 1"}, 12),
         ({"k": 1, "filter": "id"}, 13),
         ({"k": 1, "filter": "LanceError(IO): Permission denied"}, 13),

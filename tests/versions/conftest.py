@@ -12,11 +12,16 @@ Open = Callable[..., DirectoryNamespace]
 
 
 @pytest.fixture
-def open_lake(tmp_path: Path) -> Open:
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "lake"
+
+
+@pytest.fixture
+def open_lake(root: Path) -> Open:
     """Open the same directory again and again, each time as another client."""
 
     def opened(**properties: str) -> DirectoryNamespace:
-        return DirectoryNamespace(root=str(tmp_path / "lake"), **properties)
+        return DirectoryNamespace(root=str(root), **properties)
 
     return opened
 
@@ -36,6 +41,13 @@ def lake(request: pytest.FixtureRequest, open_lake: Open) -> DirectoryNamespace:
 @pytest.fixture
 def table(managed: DirectoryNamespace) -> Path:
     return make_table(managed, "t") / "_versions"
+
+
+@pytest.fixture
+def tables(managed: DirectoryNamespace) -> DirectoryNamespace:
+    make_table(managed, "a")
+    make_table(managed, "b")
+    return managed
 
 
 @pytest.fixture

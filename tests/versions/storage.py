@@ -1,6 +1,7 @@
 """A disk that dies at a given call: before it, after it, or in the middle of writing."""
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from lakeroot.catalog import Catalog
@@ -44,10 +45,10 @@ class MortalDisk(LocalObjects):
             self.before_put(path)
         return bool(self._call(super().put_if_absent, path, data))
 
-    def move_if_absent(self, source: str, target: str) -> bool:
+    def move_if_absent(self, source: str, target: str, *, flush: bool = True) -> bool:
         if self.before_put is not None:
             self.before_put(target)
-        return bool(self._call(super().move_if_absent, source, target))
+        return bool(self._call(partial(super().move_if_absent, flush=flush), source, target))
 
     def delete(self, paths: Iterable[str]) -> None:
         for path in list(paths):

@@ -77,6 +77,19 @@ PATHS = {
 }
 
 
+@pytest.mark.parametrize("size", [0, 1, 10**9])
+def test_a_staged_manifest_of_another_size_than_was_said_is_refused(
+    lake: DirectoryNamespace, staged: StagedVersion, size: int
+) -> None:
+    told = refused(
+        lake,
+        INVALID,
+        lambda: lake.create_table_version(staged.request(manifest_size=size)),
+    )
+
+    assert f"{len(staged.content)} bytes" in told
+
+
 @pytest.mark.parametrize("path", PATHS.values(), ids=PATHS.keys())
 def test_a_staging_path_that_is_not_the_tables_own_is_refused(
     lake: DirectoryNamespace, staged: StagedVersion, path: str
@@ -164,15 +177,10 @@ def test_a_version_after_a_gap_is_refused(
     lake: DirectoryNamespace, staged: StagedVersion, version: int
 ) -> None:
     far = staged.file.with_name(f"{manifest_name(version)}-far")
-    far.write_bytes(renumbered(staged.content, version))
+    size = far.write_bytes(renumbered(staged.content, version))
+    asked = {"version": version, "manifest_path": str(far).lstrip("/"), "manifest_size": size}
 
-    message = refused(
-        lake,
-        CONFLICT,
-        lambda: lake.create_table_version(
-            staged.request(version=version, manifest_path=str(far).lstrip("/"))
-        ),
-    )
+    message = refused(lake, CONFLICT, lambda: lake.create_table_version(staged.request(**asked)))
     assert "t is at version 2" in message
 
 

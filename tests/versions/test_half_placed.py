@@ -1,5 +1,6 @@
 """Versions that are committed, but whose files could not all be put where they belong."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -62,12 +63,25 @@ def test_a_staged_file_that_cannot_be_removed_holds_up_nothing(
     assert [row_count(namespace, name) for name in ("a", "b")] == [6, 6]
 
 
+@pytest.mark.parametrize("staged_files", ["ours", "somebody else's"])
 def test_a_batch_gives_way_whole_to_a_version_that_another_writer_put_there_first(
-    opened: tuple[LakerootNamespace, MortalDisk], tmp_path: Path
+    opened: tuple[LakerootNamespace, MortalDisk],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    staged_files: str,
 ) -> None:
     namespace, disk = opened
     entries = staged_in(namespace)
     theirs: list[int] = []
+    delete = disk.delete
+
+    def refuse_staged(paths: Iterable[str]) -> None:
+        for path in paths:
+            if ".manifest-" in path and staged_files != "ours":
+                raise PermissionDeniedError("The file is somebody else's")
+            delete([path])
+
+    monkeypatch.setattr(disk, "delete", refuse_staged)
 
     def put_theirs_first(path: str) -> None:
         if path.startswith("b.lance/_versions/") and not theirs:

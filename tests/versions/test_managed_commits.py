@@ -1,7 +1,6 @@
 """The catalog as the arbiter of its tables' versions."""
 
 import shutil
-from datetime import timedelta
 from pathlib import Path
 
 import lance
@@ -21,7 +20,7 @@ from lance_namespace import (
 
 from lakeroot import DirectoryNamespace
 from lakeroot.namespace.border import TableVersionAlreadyExistsError
-from lakeroot.tables.versions import NamingScheme, manifest_name
+from lakeroot.tables.versions import manifest_name
 from tests.versions.conftest import Open
 from tests.versions.disk import catalog_version, rewrite_row, table_metadata, version_rows
 from tests.versions.staging import (
@@ -32,11 +31,6 @@ from tests.versions.staging import (
     row_count,
     stage,
 )
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "lake"
 
 
 def unfinish(root: Path, table: Path, version: int, name: str = "t") -> None:
@@ -269,110 +263,6 @@ def test_a_newest_version_without_its_file_is_a_clear_error(managed: DirectoryNa
         {"id": ["t"], "ranges": [{"start_version": 2, "end_version": -1}]}
     )
     assert row_count(managed, "t") == 3
-
-
-# Other clients write straight into `_versions/`
-
-
-def test_versions_of_other_clients_count_at_once(managed: DirectoryNamespace, root: Path) -> None:
-    table = make_table(managed, "t")
-
-    assert direct_append(table) == 2
-    assert direct_append(table) == 3
-
-    assert numbers(managed, "t") == [1, 2, 3]
-    assert managed.describe_table_version({"id": ["t"]})["version"]["version"] == 3
-    assert row_count(managed, "t") == 9
-    assert set(version_rows(root)) == {"t$1"}
-
-
-@pytest.mark.parametrize("scheme", list(NamingScheme))
-def test_versions_of_other_clients_are_taken_in_by_the_next_commit(
-    managed: DirectoryNamespace, root: Path, scheme: NamingScheme
-) -> None:
-    table = make_table(managed, "t", scheme=scheme)
-    direct_append(table)
-    direct_append(table)
-
-    lance.write_dataset(ROWS, namespace_client=managed, table_id=["t"], mode="append")
-
-    assert list(version_rows(root)) == ["t$1", "t$2", "t$3", "t$4"]
-    assert numbers(managed, "t") == [1, 2, 3, 4]
-    assert row_count(managed, "t") == lance.dataset(str(table)).count_rows() == 12
-
-
-def test_a_table_of_another_client_is_taken_in_whole(
-    managed: DirectoryNamespace, root: Path
-) -> None:
-    managed.create_namespace(CreateNamespaceRequest(id=["a"]))
-    for mode in ("create", "append", "append"):
-        lance.write_dataset(ROWS, str(root / "v1.lance"), mode=mode)
-
-    assert numbers(managed, "v1") == [1, 2, 3]
-    lance.write_dataset(ROWS, namespace_client=managed, table_id=["v1"], mode="append")
-
-    assert numbers(managed, "v1") == [1, 2, 3, 4]
-    assert len(version_rows(root)) == 4
-
-
-def test_a_version_put_there_first_by_another_client_wins(
-    managed: DirectoryNamespace, root: Path
-) -> None:
-    table = make_table(managed, "t")
-    staged = stage(managed, "t")
-    direct_append(table)
-    theirs = (table / "_versions" / manifest_name(2)).read_bytes()
-
-    with pytest.raises(TableVersionAlreadyExistsError):
-        managed.create_table_version(staged.request())
-
-    assert (table / "_versions" / manifest_name(2)).read_bytes() == theirs
-    assert numbers(managed, "t") == [1, 2]
-
-
-@pytest.mark.parametrize("keeps_ours", [False, True], ids=["gone", "tagged"])
-def test_versions_of_other_clients_are_found_behind_a_gap(
-    managed: DirectoryNamespace, keeps_ours: bool
-) -> None:
-    table = make_table(managed, "t")
-    if keeps_ours:
-        lance.dataset(str(table)).tags.create("keep", 1)
-    for _ in range(3):
-        direct_append(table)
-    lance.dataset(str(table)).cleanup_old_versions(timedelta(0), error_if_tagged_old_versions=False)
-    assert not (table / "_versions" / manifest_name(2)).exists()
-
-    assert row_count(managed, "t") == 12
-    lance.write_dataset(ROWS, namespace_client=managed, table_id=["t"], mode="append")
-
-    assert row_count(managed, "t") == 15
-    assert numbers(managed, "t") == ([1, 4, 5] if keeps_ours else [4, 5])
-
-
-def test_versions_that_were_cleaned_up_are_not_listed(managed: DirectoryNamespace) -> None:
-    make_table(managed, "t", versions=12)
-    opened = lance.dataset(namespace_client=managed, table_id=["t"])
-
-    opened.cleanup_old_versions(timedelta(0))
-
-    assert numbers(managed, "t") == [12]
-    assert numbers(managed, "t", limit=5) == [12]
-    assert row_count(managed, "t") == 36
-
-
-def test_padded_rows_are_read(managed: DirectoryNamespace, open_lake: Open, root: Path) -> None:
-    table = make_table(managed, "t", versions=2)
-    for version, row in ((1, version_rows(root)["t$1"]), (2, version_rows(root)["t$2"])):
-        row.pop("naming_scheme")
-        rewrite_row(root, f"t${version}", f"t${version:020d}", row)
-
-    reader = open_lake()
-    assert numbers(reader, "t") == [1, 2]
-    lance.write_dataset(ROWS, namespace_client=reader, table_id=["t"], mode="append")
-
-    assert numbers(managed, "t") == [1, 2, 3]
-    assert len(version_rows(root)) == 3
-    assert row_count(managed, "t") == lance.dataset(str(table)).count_rows() == 9
 
 
 # Rows follow their table

@@ -10,6 +10,7 @@ import pytest
 from lance_namespace import (
     CreateNamespaceRequest,
     DescribeTableRequest,
+    InvalidInputError,
     ListTablesRequest,
     TableBranchNotFoundError,
     TableNotFoundError,
@@ -107,6 +108,16 @@ def test_a_table_is_read_as_it_was(catalog: Any) -> None:
     assert lance.dataset(namespace_client=catalog, table_id=NAME).count_rows() == 6
 
 
+def test_a_moment_between_two_commits_has_what_was_written_by_then(catalog: Any) -> None:
+    lance.write_dataset(ROWS, namespace_client=catalog, table_id=NAME)
+    time.sleep(_TICK)
+    then = int(time.time() * 1000)
+    time.sleep(_TICK)
+    lance.write_dataset(ROWS, namespace_client=catalog, table_id=NAME, mode="append")
+
+    assert catalog.at(timestamp_ms=then).count_table_rows({"id": NAME}).count == 3
+
+
 def test_a_branch_is_read_as_it_was(catalog: Any) -> None:
     lance.write_dataset(ROWS, namespace_client=catalog, table_id=NAME)
     catalog.create_namespace(CreateNamespaceRequest(id=["b"]))
@@ -127,8 +138,18 @@ def test_a_branch_is_read_as_it_was(catalog: Any) -> None:
     assert len(past.list_table_versions({"id": NAME, "branch": "dev"})["versions"]) == 2
     with pytest.raises(TableBranchNotFoundError, match="had no branch"):
         catalog.at(version=before).list_table_versions({"id": NAME, "branch": "dev"})
+    with pytest.raises(TableBranchNotFoundError, match="had no branch"):
+        catalog.at(version=before).count_table_rows({"id": NAME, "branch": "dev"})
+    assert list(past.list_table_branches({"id": NAME}).branches) == ["dev"]
+    assert catalog.at(version=before).list_table_branches({"id": NAME}).branches == {}
     now = lance.dataset(namespace_client=catalog, table_id=NAME).checkout_version(("dev", None))
     assert now.count_rows() == 9
+
+
+def test_a_moment_that_is_none_is_refused(catalog: Any) -> None:
+    for wrong in ("abc", "1", 1.5, [1]):
+        with pytest.raises(InvalidInputError, match="whole number"):
+            catalog.at(timestamp_ms=wrong)
 
 
 def test_a_version_that_is_gone_is_not_replaced_by_an_older_one(tmp_path: Path) -> None:

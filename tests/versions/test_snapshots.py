@@ -34,11 +34,6 @@ _TICK = 0.02
 """Longer than the step in which a kernel's clock dates files."""
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "lake"
-
-
 def append(namespace: DirectoryNamespace, *name: str) -> None:
     lance.write_dataset(ROWS, namespace_client=namespace, table_id=list(name), mode="append")
 

@@ -11,7 +11,6 @@ import lance
 import pyarrow as pa
 import pytest
 from lance_namespace import (
-    ConcurrentModificationError,
     CreateNamespaceRequest,
     InvalidInputError,
     LanceNamespaceError,
@@ -23,13 +22,10 @@ from lance_namespace import (
 )
 
 from lakeroot import DirectoryNamespace
-from lakeroot.namespace.staging import StagingClient
-from lakeroot.storage.lance_dir.threads import on_own_thread
 from tests.versions.conftest import Open
 from tests.versions.disk import catalog_version, version_rows
 from tests.versions.staging import (
     ROWS,
-    direct_append,
     directory_of,
     files_below,
     make_table,
@@ -42,18 +38,6 @@ MORE = pa.table({"id": pa.array([3, 4], pa.int64()), "word": ["C", "D"]})
 
 class ChangedMindError(Exception):
     """The caller changed its mind."""
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "lake"
-
-
-@pytest.fixture
-def tables(managed: DirectoryNamespace) -> DirectoryNamespace:
-    make_table(managed, "a")
-    make_table(managed, "b")
-    return managed
 
 
 def words(namespace: DirectoryNamespace, *name: str) -> list[tuple[int, str]]:
@@ -131,131 +115,6 @@ def test_a_step_that_fails_takes_the_whole_transaction_back(
     assert files_below(root) == before
 
 
-@pytest.mark.parametrize("rival", ["append", "overwrite", "delete"])
-def test_changes_are_made_again_on_top_of_another_writer(
-    tables: DirectoryNamespace, open_lake: Open, root: Path, rival: str
-) -> None:
-    other = open_lake(author="rival")
-
-    with tables.transaction() as tx:
-        tx.append(["a"], MORE)
-        tx.update(["b"], {"word": "upper(word)"})
-        tx.create(["new"], ROWS)
-        if rival == "append":
-            lance.write_dataset(ROWS, namespace_client=other, table_id=["b"], mode="append")
-        elif rival == "overwrite":
-            lance.write_dataset(MORE, namespace_client=other, table_id=["b"], mode="overwrite")
-        else:
-            other.delete_from_table({"id": ["b"], "predicate": "id = 1"})
-
-    expected = {
-        "append": sorted([(1, "A"), (2, "B"), (3, "C")] * 2),
-        "overwrite": [(3, "C"), (4, "D")],
-        "delete": [(2, "B"), (3, "C")],
-    }
-    assert words(tables, "b") == expected[rival]
-    assert row_count(tables, "a") == 5
-    assert numbers(tables, "b") == [1, 2, 3]
-    assert row_count(tables, "new") == 3
-    leftovers = [name for name in files_below(root) if "_lakeroot-" in name or "manifest-" in name]
-    assert leftovers == []
-
-
-def test_a_writer_in_the_middle_of_a_step_leaves_no_trace_of_the_first_try(
-    tables: DirectoryNamespace, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = directory_of(tables, "a")
-    listed = StagingClient.list_table_versions
-    tried: list[object] = []
-
-    def disturbed(client: StagingClient, request: object) -> object:
-        found = listed(client, request)
-        tried.append(request)
-        if len(tried) == 1:
-            on_own_thread(direct_append, table)
-        return found
-
-    monkeypatch.setattr(StagingClient, "list_table_versions", disturbed)
-    with tables.transaction() as tx:
-        tx.append(["a"], MORE)
-
-    assert len(tried) == 2  # Once more, on top of the other's version; not again and again.
-    assert numbers(tables, "a") == [1, 2, 3]
-    assert row_count(tables, "a") == 8
-    assert len(list((table / "data").iterdir())) == 3
-    assert not [name for name in files_below(root) if "manifest-" in name]
-
-
-def test_what_was_read_inside_is_not_silently_outdated(
-    tables: DirectoryNamespace, open_lake: Open, root: Path
-) -> None:
-    with (
-        pytest.raises(ConcurrentModificationError) as refused,
-        tables.transaction() as tx,
-    ):
-        total = tx.dataset(["a"]).count_rows()
-        tx.append(["b"], pa.table({"id": pa.array([total], pa.int64()), "word": ["total"]}))
-        rival = open_lake(author="rival")
-        with rival.transaction("rival load") as other:
-            other.append(["b"], MORE)
-        before = files_below(root)
-
-    message = str(refused.value)
-    assert "Version 2 of b was committed by rival first (rival load)" in message
-    assert "Nothing was changed" in message
-    assert row_count(tables, "b") == 5
-    gone = before - files_below(root)
-    assert gone
-    assert files_below(root) - before == set()
-
-
-def test_a_table_that_another_writer_created_first_is_named(
-    tables: DirectoryNamespace, open_lake: Open, root: Path
-) -> None:
-    with pytest.raises(TableAlreadyExistsError, match="new"), tables.transaction() as tx:
-        tx.append(["a"], MORE)
-        tx.create(["new"], ROWS)
-        make_table(open_lake(), "new")
-
-    assert row_count(tables, "a") == 3
-    assert row_count(tables, "new") == 3
-
-
-def test_a_table_that_another_writer_dropped_is_named(
-    tables: DirectoryNamespace, open_lake: Open
-) -> None:
-    with pytest.raises(LanceNamespaceError, match="no table b"), tables.transaction() as tx:
-        tx.append(["a"], MORE)
-        tx.append(["b"], MORE)
-        open_lake().drop_table({"id": ["b"]})
-
-    assert row_count(tables, "a") == 3
-
-
-def test_a_table_that_was_replaced_is_not_given_versions_of_the_old_one(
-    tables: DirectoryNamespace, open_lake: Open
-) -> None:
-    with pytest.raises(ConcurrentModificationError, match="b is another table now"):
-        with tables.transaction() as tx:
-            assert tx.dataset(["b"]).count_rows() == 3
-            tx.append(["b"], MORE)
-            other = open_lake()
-            other.drop_table({"id": ["b"]})
-            make_table(other, "b")
-
-    assert row_count(tables, "b") == 3
-
-
-def test_rows_that_can_be_read_once_survive_a_conflict(
-    tables: DirectoryNamespace, open_lake: Open
-) -> None:
-    with tables.transaction() as tx:
-        tx.append(["a"], MORE.to_reader())
-        lance.write_dataset(ROWS, namespace_client=open_lake(), table_id=["a"], mode="append")
-
-    assert row_count(tables, "a") == 8
-
-
 def test_an_empty_transaction_commits_nothing(tables: DirectoryNamespace, root: Path) -> None:
     before = catalog_version(root)
 
@@ -273,6 +132,54 @@ def test_a_transaction_ends_with_its_block(tables: DirectoryNamespace) -> None:
         tx.append(["a"], MORE)
 
 
+def test_a_transaction_that_is_used_again_deletes_nothing(
+    tables: DirectoryNamespace, root: Path
+) -> None:
+    tx = tables.transaction()
+    with tx:
+        tx.append(["a"], MORE)
+        tx.create(["new"], ROWS)
+    before = files_below(root)
+
+    with pytest.raises(InvalidInputError, match="only once"):
+        with tx:
+            tx.append(["a"], MORE)
+
+    assert files_below(root) == before
+    assert len(words(tables, "a")) == 5
+    assert len(words(tables, "new")) == 3
+
+
+def test_a_transaction_inside_of_itself_is_refused(tables: DirectoryNamespace, root: Path) -> None:
+    before = files_below(root)
+
+    with pytest.raises(InvalidInputError, match="only once"), tables.transaction() as tx:
+        tx.append(["a"], MORE)
+        with tx:
+            tx.append(["b"], MORE)
+
+    assert files_below(root) == before
+
+
+def test_a_transaction_begins_and_ends_with_its_block(tables: DirectoryNamespace) -> None:
+    tx = tables.transaction()
+    with pytest.raises(InvalidInputError, match="not begun"):
+        tx.append(["a"], MORE)
+    with tx:
+        assert tx.dataset(["a"]).count_rows() == 3
+        with pytest.raises(TableNotFoundError):
+            tx.dataset(["nope"])
+    with pytest.raises(InvalidInputError, match="over"):
+        tx.dataset(["a"])
+
+
+def test_one_key_of_a_merge_may_be_a_string(tables: DirectoryNamespace) -> None:
+    with tables.transaction() as tx:
+        tx.merge(["a"], MORE, on="id")
+
+    assert [number for number, _ in words(tables, "a")] == [1, 2, 3, 4]
+
+
 def test_a_transaction_needs_an_arbiter(open_lake: Open) -> None:
     plain = open_lake()
     make_table(plain, "a")
@@ -288,6 +195,9 @@ def test_a_transaction_needs_an_arbiter(open_lake: Open) -> None:
         (lambda tx: tx.create(["nope", "t"], MORE), NamespaceNotFoundError),
         (lambda tx: tx.create(["a"], MORE), TableAlreadyExistsError),
         (lambda tx: tx.create([], MORE), InvalidInputError),
+        (lambda tx: tx.create(["c"], MORE, properties={"lakeroot.x": "y"}), InvalidInputError),
+        (lambda tx: tx.create(["c"], MORE, properties={"x": 1}), InvalidInputError),
+        (lambda tx: tx.create(["c"], MORE, properties={"x": "\ud800"}), InvalidInputError),
         (lambda tx: tx.append(["a"], pa.table({"other": [1]})), LanceNamespaceError),
         (lambda tx: tx.append(["a"], b"garbage"), InvalidInputError),
         (lambda tx: tx.append(["a"], 7), InvalidInputError),
@@ -305,6 +215,19 @@ def test_a_bad_step_is_refused_and_nothing_stays(
     with pytest.raises(error), tables.transaction() as tx:
         tx.append(["b"], MORE)
         step(tx)
+
+    assert files_below(root) == before
+
+
+@pytest.mark.parametrize("message", [7, b"bytes", "half \ud800"])
+def test_a_message_that_cannot_be_kept_is_refused_before_anything_is_written(
+    tables: DirectoryNamespace, root: Path, message
+) -> None:
+    before = files_below(root)
+
+    with pytest.raises(InvalidInputError, match="The message of a transaction"):
+        with tables.transaction(message) as tx:
+            tx.append(["b"], MORE)
 
     assert files_below(root) == before
 

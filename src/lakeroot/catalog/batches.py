@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
-from lakeroot.catalog.catalog import Catalog
+from lakeroot.catalog.catalog import Catalog, checked_properties
 from lakeroot.catalog.version_commits import NewVersion, Staged, VersionCommits
 from lakeroot.catalog.versions import TableVersions
 from lakeroot.model.commits import Change, DeclareTable, DeleteTableVersions, DeregisterTable
-from lakeroot.model.errors import InvalidInputError
+from lakeroot.model.errors import InvalidInputError, TableNotFoundError
 from lakeroot.model.identifiers import Identifier, show, validate_new
 from lakeroot.model.records import Table, TableVersion
 from lakeroot.tables.versions import MAIN, VersionRange
@@ -57,7 +57,13 @@ class Batches:
         results: list[BatchResult | None] = []
         deletions: list[DeleteVersionsOperation] = []
         declared: dict[Identifier, Table] = {}
+        gone: set[Identifier] = set()
         for one in operations:
+            if one.identifier in gone and not isinstance(one, DeclareOperation):
+                raise TableNotFoundError(
+                    f"There is no table {show(one.identifier)}",
+                    "it is deregistered by an operation before this one, in the same batch",
+                )
             result: BatchResult | None = None
             match one:
                 case DeclareOperation():
@@ -65,9 +71,18 @@ class Batches:
                     changes.append(change)
                     result = Table(change.identifier, change.location, change.properties)
                     declared[change.identifier] = result
+                    gone.discard(change.identifier)
                 case DeregisterOperation():
+                    if any(deletion.identifier == one.identifier for deletion in deletions):
+                        raise InvalidInputError(
+                            f"A batch cannot delete versions of {show(one.identifier)} and "
+                            "deregister it",
+                            "manifests are deleted last, by the name of their table",
+                            "Delete the versions first",
+                        )
                     result = self._catalog.table(one.identifier)
                     changes.append(DeregisterTable(one.identifier))
+                    gone.add(one.identifier)
                 case DeleteVersionsOperation():
                     result = self._deletion(one, changes)
                     deletions.append(one)
@@ -86,7 +101,7 @@ class Batches:
         place = (
             store.place(one.identifier) if one.location is None else store.location_of(one.location)
         )
-        return DeclareTable(one.identifier, place, dict(one.properties))
+        return DeclareTable(one.identifier, place, checked_properties(one.properties))
 
     def _deletion(self, one: DeleteVersionsOperation, changes: list[Change]) -> int:
         found, _ = self._versions.list_versions(one.identifier)
@@ -96,7 +111,9 @@ class Batches:
             if any(version.version in wanted for wanted in one.ranges)
         )
         if self._catalog.store.keeps_versions:
-            changes.append(DeleteTableVersions(one.identifier, numbers))
+            known = self._versions.known(self._catalog.table(one.identifier))
+            gone = (*numbers, *known.cleaned_up(numbers))
+            changes.append(DeleteTableVersions(one.identifier, gone))
         return len(numbers)
 
     def _commit(

@@ -1,7 +1,7 @@
 """A catalog: namespaces and tables by identifier, in whatever store."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, SupportsIndex
 
 from lakeroot.catalog import paging
 from lakeroot.catalog.modes import DropBehavior, DropMode, RegisterMode
@@ -35,6 +35,7 @@ from lakeroot.model.errors import (
 from lakeroot.model.identifiers import ROOT, Identifier, validate_new
 from lakeroot.model.records import Namespace, Table
 from lakeroot.model.rules import require_namespace, require_table
+from lakeroot.model.texts import require_text
 from lakeroot.storage.contract import MARKER, CommitsEach, HistoryEntry, Store, View
 from lakeroot.storage.overlay import Overlay
 from lakeroot.tables.options import CreateMode
@@ -62,7 +63,7 @@ class Catalog:
         mode: CreateMode = CreateMode.CREATE,
     ) -> Namespace:
         """Create a namespace; by its mode, keep or replace the one that is there."""
-        properties = _checked(properties)
+        properties = checked_properties(properties)
         if mode is CreateMode.OVERWRITE:
             return self._overwrite_namespace(identifier, properties)
         try:
@@ -91,7 +92,7 @@ class Catalog:
 
     def alter_namespace(self, identifier: Identifier, properties: Mapping[str, str]) -> Namespace:
         """Replace the properties of a namespace, the root included."""
-        self.commit(AlterNamespace(identifier, _checked(properties)))
+        self.commit(AlterNamespace(identifier, checked_properties(properties)))
         return Namespace(identifier, properties)
 
     def describe_namespace(self, identifier: Identifier) -> Namespace:
@@ -152,7 +153,7 @@ class Catalog:
         location: str | None = None,
     ) -> list[Table]:
         """Declare many tables in one commit."""
-        given = [(identifier, _checked(properties)) for identifier, properties in tables]
+        given = [(identifier, checked_properties(properties)) for identifier, properties in tables]
         for identifier, _ in given:
             _require_table_name(identifier)
         own = None if location is None else self._own(location)
@@ -172,7 +173,7 @@ class Catalog:
         for number, (identifier, properties, location) in enumerate(tables):
             try:
                 _require_table_name(identifier)
-                given = _checked(properties)
+                given = checked_properties(properties)
                 place = self.store.place(identifier) if location is None else self._own(location)
             except LakerootError as error:
                 outcomes.append(error)
@@ -200,7 +201,7 @@ class Catalog:
         self, namespaces: Iterable[tuple[Identifier, Mapping[str, str]]]
     ) -> list[Namespace]:
         """Create many namespaces in one commit, parents before their children."""
-        created = [CreateNamespace(found, _checked(given)) for found, given in namespaces]
+        created = [CreateNamespace(found, checked_properties(given)) for found, given in namespaces]
         self.commit(*created)
         return [Namespace(one.identifier, one.properties) for one in created]
 
@@ -213,7 +214,7 @@ class Catalog:
     ) -> Table:
         """Give a name to the table at a location inside the catalog's root."""
         _require_table_name(identifier)
-        change = RegisterTable(identifier, self._own(location), _checked(properties))
+        change = RegisterTable(identifier, self._own(location), checked_properties(properties))
 
         def changes(view: View) -> list[Change]:
             replaced = mode is RegisterMode.OVERWRITE and isinstance(view.get(identifier), Table)
@@ -224,7 +225,7 @@ class Catalog:
 
     def alter_table(self, identifier: Identifier, properties: Mapping[str, str]) -> None:
         """Replace the properties of a table."""
-        self.commit(AlterTable(identifier, _checked(properties)))
+        self.commit(AlterTable(identifier, checked_properties(properties)))
 
     def deregister_table(self, identifier: Identifier) -> Table:
         """Take the name away and leave the data."""
@@ -298,6 +299,13 @@ class Catalog:
 
     def at(self, version: int | None = None, timestamp_ms: int | None = None) -> "Catalog":
         """Give the catalog as it was at one of its versions, or at a time; read only."""
+        for what, given in (("version", version), ("time", timestamp_ms)):
+            if given is not None and not isinstance(given, SupportsIndex):
+                raise InvalidInputError(
+                    f"The {what} of a catalog cannot be {given!r}",
+                    "it is a whole number",
+                    "Take it from the history",
+                )
         return Catalog(self.store.at(version, timestamp_ms), self.author)
 
     def commit(
@@ -345,8 +353,11 @@ def _all_within(view: View, identifier: Identifier) -> list[Change]:
     return [*changes, DropNamespace(identifier)]
 
 
-def _checked(properties: Mapping[str, str] | None) -> Mapping[str, str]:
-    for key in properties or {}:
+def checked_properties(properties: Mapping[str, str] | None) -> Mapping[str, str]:
+    """Give properties that may be kept, or refuse them."""
+    for key, value in (properties or {}).items():
+        require_text(key, "The name of a property")
+        require_text(value, f"The property {key!r}")
         if key.startswith("lakeroot."):
             raise InvalidInputError(
                 f"The property {key!r} is reserved", "Lakeroot keeps its own under `lakeroot.`"

@@ -24,10 +24,9 @@ from lakeroot.model.progress import each
 from lakeroot.model.records import Namespace, Table
 from lakeroot.model.spreading import Spread, here
 from lakeroot.objects import ObjectInfo, Objects
-from lakeroot.storage.lance_dir import index_section
+from lakeroot.storage.garbage import SHORTEST, Garbage
 from lakeroot.storage.lance_dir.checking.tables import MANIFEST
-from lakeroot.storage.lance_dir.collecting import SHORTEST, Garbage
-from lakeroot.storage.lance_dir.manifest_facts import files_named_in
+from lakeroot.storage.lance_dir.manifest_facts import everything_named_in
 from lakeroot.storage.lance_dir.protobuf import MalformedError
 from lakeroot.storage.lance_dir.version_file import decode
 from lakeroot.tables.handle import TableHandle, working_on
@@ -218,18 +217,11 @@ def _plan(found: _Manifests, cutoff_ms: int, keep: int, pinned: set[int]) -> Pla
         return None
     kept = [contents[number] for number in numbers if number not in gone]
     kept += [found.read(path) for path in found.others]
-    needed = {one for content in kept for one in _named(content)}
-    free = {one for number in gone for one in _named(contents[number])} - needed
+    needed = {one for content in kept for one in everything_named_in(content)}
+    free = {one for number in gone for one in everything_named_in(contents[number])} - needed
     paths = [path for path in sorted(found.listed) if path in free or _index_of(path) in free]
     paths += [own[number].path for number in gone]
     return Plan(tuple(gone), tuple(paths), sum(found.listed[path].size for path in paths))
-
-
-def _named(content: bytes) -> set[str]:
-    """List the files that a version names, and the directories of its indexes."""
-    version = decode(content)
-    indexes = index_section.decode(version.index_section) if version.index_section else []
-    return files_named_in(content) | {f"_indices/{index.directory}" for index in indexes}
 
 
 def _index_of(path: str) -> str:

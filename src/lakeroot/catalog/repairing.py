@@ -4,17 +4,19 @@ Every repair can be undone or does no harm, none deletes the data of a table, an
 ordinary commits only. Everything is looked at again before it is touched.
 """
 
+import contextlib
 from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
 from lakeroot.catalog.catalog import Catalog
-from lakeroot.catalog.versions import TableVersions
-from lakeroot.model.errors import LakerootError
+from lakeroot.catalog.versions import KnownVersions, TableVersions
+from lakeroot.model.errors import InvalidTableStateError, LakerootError
 from lakeroot.model.records import Table
 from lakeroot.storage.findings import Finding
 from lakeroot.storage.lance_dir import LanceDirStore
 from lakeroot.storage.lance_dir.removing import REMOVABLE, remove
+from lakeroot.tables.versions import VersionRange
 
 
 class Repair(Struct, frozen=True):
@@ -69,10 +71,23 @@ def mend_versions(catalog: Catalog, one: Finding) -> bool:
         versions.describe_version(one.identifier, one.version)
         return True
     known = versions.known(catalog.table(one.identifier))
+    if one.code == "version-missing":
+        return _go_back(versions, known, one)
     taken_in = versions.taken_in(known)
     if taken_in:
         catalog.commit(*taken_in, message=f"Take in versions of {one.object}")
     return bool(taken_in)
+
+
+def _go_back(versions: TableVersions, known: KnownVersions, one: Finding) -> bool:
+    """Forget a version that was cleaned up, so that the one before is the newest again."""
+    if known.newest != one.version:
+        return False
+    with contextlib.suppress(InvalidTableStateError):
+        known.version(one.version)
+        return False  # Somebody has put it back.
+    versions.delete_versions(one.identifier, [VersionRange(one.version, one.version + 1)])
+    return True
 
 
 def mend_leftovers(catalog: Catalog, one: Finding) -> bool:

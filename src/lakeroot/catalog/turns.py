@@ -33,7 +33,7 @@ LONGEST_WAIT: Final = 0.5
 """Seconds after which a client goes on without a turn, if the table did not change meanwhile."""
 LONGEST_LINE: Final = 3.0
 """Seconds after which a client goes on without a turn, however often the table changed."""
-_BACK: Final = 0.008
+_BACK: Final = 0.005
 """Seconds within which a client that stays must be back for its next turn."""
 _ALONE: Final = 0.1
 """Seconds after which the watch looks again while this client meets nobody."""
@@ -159,6 +159,14 @@ class Turns:
                     table.ends_at = now + _BACK
                     self._changed.notify_all()
                 else:
+                    self._give_back(table)
+
+    def leave(self, directories: Iterable[str]) -> None:
+        """Give the turns of tables back, whether a version was made or not."""
+        with self._changed:
+            for directory in directories:
+                table = self._tables.get(directory)
+                if table is not None:
                     self._give_back(table)
 
     def lost(self, directory: str) -> None:
@@ -293,7 +301,7 @@ class Turns:
                     return
                 meets = any(one.meets_others_until > now for one in self._tables.values())
             # Only who meets others stays, and must go on time.
-            time.sleep(_BACK if meets else _ALONE)
+            time.sleep(_BACK / 2 if meets else _ALONE)
 
     def end(self) -> None:
         """Give back every turn."""

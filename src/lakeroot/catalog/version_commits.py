@@ -3,6 +3,7 @@
 Where the catalog is the arbiter, versions of several tables (and other changes) are one commit.
 """
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,13 @@ from msgspec.structs import replace
 
 from lakeroot.catalog.catalog import Catalog
 from lakeroot.catalog.version_files import VersionFiles
-from lakeroot.catalog.versions import SCHEME, KnownVersions, TableVersions, is_staged
+from lakeroot.catalog.versions import (
+    SCHEME,
+    KnownVersions,
+    TableVersions,
+    is_staged,
+    scheme_of,
+)
 from lakeroot.model.commits import (
     Change,
     CreateTableVersions,
@@ -33,6 +40,7 @@ from lakeroot.model.errors import (
 )
 from lakeroot.model.identifiers import Identifier, show
 from lakeroot.model.records import Table, TableVersion
+from lakeroot.objects import delete_together, flush_together
 from lakeroot.storage.lance_dir.manifest_facts import message_in
 from lakeroot.tables.versions import MAIN, NamingScheme, StagedManifest, staged_manifest
 
@@ -52,6 +60,7 @@ class NewVersion(Struct, frozen=True):
     identifier: Identifier
     version: int
     manifest_path: str
+    manifest_size: int | None = None
     branch: str | None = None
     scheme: NamingScheme = NamingScheme.V2
     metadata: Mapping[str, str] = field(default_factory=dict)
@@ -113,7 +122,32 @@ class VersionCommits:
             branch=asked.branch,
         )
         files = self._versions.files(table, asked.branch)
-        return Staged(asked, table, files, manifest, files.staged(manifest))
+        content = files.staged(manifest) or self._committed(asked, table, manifest)
+        if content is None:
+            raise InvalidInputError(
+                f"There is no staged manifest {manifest.path}",
+                fix="Write the manifest there first, then create the version",
+            )
+        if asked.manifest_size is not None and asked.manifest_size != len(content):
+            raise InvalidInputError(
+                f"The staged manifest {manifest.path} has {len(content)} bytes",
+                f"it was said to have {asked.manifest_size}, so it is cut off or another one",
+                "Write the manifest there again, then create the version",
+            )
+        return Staged(asked, table, files, manifest, content)
+
+    def _committed(self, asked: NewVersion, table: Table, manifest: StagedManifest) -> bytes | None:
+        """Read a staged manifest that is a version already, for whoever was not told so.
+
+        The catalog's row says for a while where it was staged.
+        """
+        if not self._versions.is_managed(asked.branch):
+            return None
+        found = self._versions.known(table)
+        row = found.kept.get(asked.version)
+        if row is None or found.files.relative(row.manifest_path) != manifest.path:
+            return None
+        return found.files.content(manifest.final_path)
 
     def commit_staged(
         self, staged: Sequence[Staged], others: Sequence[Change] = (), message: str = ""
@@ -136,6 +170,7 @@ class VersionCommits:
         for attempt in range(_ATTEMPTS):
             unchanged = self._unchanged(staged, others)
             changes, already = self._plan(staged, others, now_ms)
+            _flush(staged, changes)
             try:
                 if changes:
                     self._catalog.commit(*changes, requires=unchanged, message=message)
@@ -226,7 +261,7 @@ class VersionCommits:
                 continue
             whole = found.version(number)
             if whole is not None and whole.manifest_path != row.manifest_path:
-                pointed.append(replace(whole, metadata=row.metadata))
+                pointed.append(replace(whole, metadata=_with_scheme(row.metadata, whole)))
         pointed.reverse()  # Whoever keeps the newest in mind replaces it once, not every time.
         return [PointTableVersions(found.table.identifier, tuple(pointed))] if pointed else []
 
@@ -245,16 +280,13 @@ class VersionCommits:
         left: list[Staged] = []
 
         def put(one: Staged) -> None:
-            if one.files.finalise(one.manifest, one.content):
+            if one.files.finalise(one.manifest, one.content, flush=False):
                 left.append(one)
             placed.append(one)
 
-        def clear(one: Staged) -> None:
-            one.files.discard([one.manifest.path])
-
         try:
             self._each(put, new)
-            self._each(clear, left)
+            delete_together(one.files.object(one.manifest.path) for one in left)
         except TableVersionAlreadyExistsError:
             self._give_way(new, placed)
             raise
@@ -285,14 +317,15 @@ class VersionCommits:
             if theirs is None:
                 changes.append(DeleteTableVersions(one.table.identifier, (one.asked.version,)))
             else:
-                row = replace(theirs, metadata={SCHEME: str(one.asked.scheme)})
+                row = replace(theirs, metadata=_with_scheme({}, theirs))
                 changes.append(PointTableVersions(one.table.identifier, (row,)))
-        # Without its staged manifest nobody puts ours into place again.
+        # Without its staged manifest nobody puts ours into place again. One that has to stay could
+        # only be put there until the next commit says that it is none.
         for one in new:
-            one.files.discard([one.manifest.path])
+            with contextlib.suppress(LakerootError):
+                one.files.discard([one.manifest.path])
         self._catalog.commit(*changes, message="Give way to a version that was put there directly")
-        for one in placed:
-            one.files.discard([one.manifest.final_path])
+        delete_together(one.files.object(one.manifest.final_path) for one in placed)
 
     def _put(self, one: Staged) -> TableVersion:
         """Create a version whose arbiter is its file."""
@@ -300,11 +333,11 @@ class VersionCommits:
         taken = files.path_of(number)
         if taken is not None and not files.holds(taken, one.content):
             raise _is_taken(one)
+        # Also what is there: whoever put it there may have died before it was on the disk.
+        flush_together([files.object(taken or one.manifest.path)])
         if taken is None:
             self._require_next(one)
             files.finalise(one.manifest, one.content)
-        else:
-            files.flush(taken)  # Whoever put it there may have died before it was on the disk.
         files.discard([one.manifest.path])
         found = files.describe(number, taken or one.manifest.final_path)
         if found is None:
@@ -321,6 +354,22 @@ class VersionCommits:
         begins = newest == 0 and one.asked.branch not in (None, MAIN)
         if number != newest + 1 and not begins:
             raise _does_not_follow(one, newest)
+
+
+def _flush(staged: Sequence[Staged], changes: Sequence[Change]) -> None:
+    """Wait until the manifests that the catalog is about to name are on the disk.
+
+    Those who wrote them did not wait: whatever says that there is a version must not outlive a
+    power failure that its manifest does not.
+    """
+    named = [one.files.object(one.manifest.path) for one in staged]
+    files = {one.table.identifier: one.files for one in staged}
+    for change in changes:
+        if isinstance(change, PointTableVersions) and change.identifier in files:
+            own = files[change.identifier]
+            paths = (own.relative(version.manifest_path) for version in change.versions)
+            named += map(own.object, paths)
+    flush_together(named)
 
 
 def _is_taken(one: Staged) -> TableVersionAlreadyExistsError:
@@ -347,6 +396,11 @@ def _row(one: Staged, now_ms: int) -> TableVersion:
         timestamp_ms=now_ms,
         metadata={**one.asked.metadata, SCHEME: str(one.asked.scheme)},
     )
+
+
+def _with_scheme(metadata: Mapping[str, str], found: TableVersion) -> dict[str, str]:
+    """Say how the file of a version is named: it may have another name than it was staged for."""
+    return {**metadata, SCHEME: str(scheme_of(found))}
 
 
 def _created(one: Staged, now_ms: int, *, is_in_place: bool) -> TableVersion:

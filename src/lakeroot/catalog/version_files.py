@@ -3,6 +3,7 @@
 import json
 import re
 import struct
+from collections.abc import Iterator
 from typing import Any, Final
 
 from lakeroot.model.errors import (
@@ -12,7 +13,7 @@ from lakeroot.model.errors import (
 )
 from lakeroot.model.records import TableVersion
 from lakeroot.objects import Objects
-from lakeroot.storage.lance_dir.manifest_facts import version_in
+from lakeroot.storage.lance_dir.manifest_check import checked_version
 from lakeroot.storage.lance_dir.protobuf import MalformedError
 from lakeroot.tables.versions import (
     SUFFIX,
@@ -44,12 +45,14 @@ class VersionFiles:
 
     def numbers(self) -> dict[int, str]:
         """Give every version that has a file, with the file's path below the table."""
-        found = {}
+        return dict(self.all())
+
+    def all(self) -> Iterator[tuple[int, str]]:
+        """Give every file of a version; one that is being renamed may have a file of each name."""
         for name in self._files.list_names(self.directory):
             manifest = parse_manifest_name(name)
             if manifest is not None:
-                found[manifest.version] = f"{self.directory}/{name}"
-        return found
+                yield manifest.version, f"{self.directory}/{name}"
 
     def newest(self) -> tuple[str, bool] | None:
         """Give the path of the newest version, and whether there are others; nothing if unclear.
@@ -99,6 +102,14 @@ class VersionFiles:
         """Name the file of a version, whether it is there or not."""
         return f"{self.directory}/{manifest_name(version, scheme)}"
 
+    def renamed(self, path: str) -> str:
+        """Name the file of a version in the other scheme, which Lance can migrate a table to."""
+        manifest = parse_manifest_name(path.rpartition("/")[2])
+        if manifest is None:
+            return path
+        is_v1 = manifest.scheme is NamingScheme.V1
+        return self.path_in(manifest.version, NamingScheme.V2 if is_v1 else NamingScheme.V1)
+
     def exists(self, path: str) -> bool:
         """Tell whether there is a file."""
         return self._files.exists(path)
@@ -122,24 +133,17 @@ class VersionFiles:
         """
         return f"{self.directory}/{address.rpartition('/')[2]}"
 
-    def staged(self, manifest: StagedManifest) -> bytes:
-        """Read a staged manifest; refuse one that is missing or cut off.
-
-        It is on the disk then, which its writer did not wait for: whatever says that it is a
-        version must not outlive a power failure that it does not.
-        """
-        content = self._files.get_flushed(manifest.path)
+    def staged(self, manifest: StagedManifest) -> bytes | None:
+        """Read a staged manifest; refuse one that is damaged."""
+        content = self._files.get(manifest.path)
         if content is None:
-            raise InvalidInputError(
-                f"There is no staged manifest {manifest.path}",
-                fix="Write the manifest there first, then create the version",
-            )
+            return None
         if not _is_whole(content):
-            raise _damaged(manifest)
+            raise _damaged(manifest, "it is not a whole manifest")
         try:
-            version = version_in(content)
+            version = checked_version(content)
         except MalformedError as error:
-            raise _damaged(manifest) from error
+            raise _damaged(manifest, str(error)) from error
         if version != manifest.final.version:
             raise InvalidInputError(
                 f"The staged manifest {manifest.path} is of another version",
@@ -148,12 +152,13 @@ class VersionFiles:
             )
         return content
 
-    def finalise(self, manifest: StagedManifest, content: bytes) -> bool:
+    def finalise(self, manifest: StagedManifest, content: bytes, *, flush: bool = True) -> bool:
         """Put a manifest into its final place; tell whether the staged one may still be there.
 
-        The same bytes may be in that place already.
+        The same bytes may be in that place already. Where the catalog says which version it is,
+        its place need not be flushed: if it is lost, the staged one is there again.
         """
-        path, is_moved = manifest.final_path, self._move(manifest)
+        path, is_moved = manifest.final_path, self._move(manifest, flush=flush)
         if is_moved:
             return False
         is_put = is_moved is None and self._files.put_if_absent(path, content)
@@ -164,18 +169,23 @@ class VersionFiles:
             )
         return True
 
-    def _move(self, manifest: StagedManifest) -> bool | None:
+    def _move(self, manifest: StagedManifest, *, flush: bool) -> bool | None:
         """Give it its final name, if that is free; nothing where it has to be written anew."""
         if not self._is_local:
             return None
         try:
-            return self._files.move_if_absent(manifest.path, manifest.final_path)
+            return self._files.move_if_absent(manifest.path, manifest.final_path, flush=flush)
         except NotFoundError:
             return None
 
-    def flush(self, path: str) -> None:
-        """Wait until a file and its name are on the disk."""
-        self._files.flush(path)
+    def object(self, path: str) -> tuple[Objects, str]:
+        """Give a file as what it is to the storage, to be flushed with others."""
+        return self._files, path
+
+    def content(self, path: str) -> bytes | None:
+        """Read the file of a version, in either naming scheme; nothing if there is none."""
+        found = self._files.get(path)
+        return self._files.get(self.renamed(path)) if found is None else found
 
     def holds(self, path: str, content: bytes) -> bool:
         """Tell whether a file has exactly this content."""
@@ -195,9 +205,11 @@ class VersionFiles:
         self._files.delete(paths)
 
 
-def _damaged(manifest: StagedManifest) -> InvalidInputError:
+def _damaged(manifest: StagedManifest, why: str) -> InvalidInputError:
     return InvalidInputError(
-        f"The staged manifest {manifest.path} is damaged", "it is not a whole manifest"
+        f"The staged manifest {manifest.path} is damaged",
+        why,
+        "Write the manifest there again, then create the version",
     )
 
 

@@ -6,7 +6,7 @@ into place comes after, and any reader finishes it. Files that other clients put
 count from the first look, and are taken into the catalog with the next commit.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -107,11 +107,13 @@ class TableVersions:
     ) -> int:
         """Delete versions: their manifests and what the catalog keeps of them, never data."""
         found = self._look(identifier, branch)
-        on_disk = found.files.numbers()
-        gone = covered({*on_disk, *found.kept}, ranges)
-        files = [on_disk[number] for number in gone if number in on_disk]
+        on_disk = list(found.files.all())
+        gone = covered({*(number for number, _ in on_disk), *found.kept}, ranges)
+        going = set(gone)
         kept = [number for number in gone if number in found.kept]
+        files = [path for number, path in on_disk if number in going]
         files += [found.files.relative(found.kept[number].manifest_path) for number in kept]
+        kept += found.cleaned_up(going)
         if kept:
             # Before the files: a version that the catalog keeps and nobody can read is worse
             # than a file that nobody looks for.
@@ -176,9 +178,11 @@ class TableVersions:
 
     def taken_in(self, found: "KnownVersions") -> list[Change]:
         """Say what would let the catalog keep the versions that were put beside those it keeps."""
+        if not found.direct:
+            return []
         described = (found.files.describe(n, found.direct[n]) for n in sorted(found.direct))
         rows = tuple(
-            replace(one, metadata={SCHEME: _scheme_of(one)}) for one in described if one is not None
+            replace(one, metadata={SCHEME: scheme_of(one)}) for one in described if one is not None
         )
         return [CreateTableVersions(found.table.identifier, rows)] if rows else []
 
@@ -259,8 +263,13 @@ class KnownVersions:
         return bool(self.kept or self.direct)
 
     def newest_alone(self) -> tuple[list[TableVersion], str | None] | None:
-        """List the newest version where its file decides; nothing if all must be looked at."""
-        first = None if self.kept or self.is_pinned else self.files.newest()
+        """List the newest version without the others; nothing if all must be looked at."""
+        if self.kept:
+            newest = self.version(self.newest)
+            has_others = len(self.kept) + len(self.direct) > 1
+            token = token_of(str(self.newest)) if has_others else None
+            return None if newest is None else ([newest], token)
+        first = self.files.newest()
         name = None if first is None else parse_manifest_name(first[0].rpartition("/")[2])
         if first is None or name is None:
             return None
@@ -293,6 +302,18 @@ class KnownVersions:
         path = (self._on_disk or {}).get(number) or self.files.path_of(number)
         return None if path is None else self.files.describe(number, path)
 
+    def cleaned_up(self, gone: Collection[int]) -> list[int]:
+        """Give the versions that Lance has cleaned up, which go when others are deleted.
+
+        One of them would be the newest that the catalog keeps, and the table could not be read.
+        A version that is not in its place yet is finished; the newest of all is never given.
+        """
+        if not gone:
+            return []
+        self.look_at_all_files()
+        left = (n for n in self.kept if n < self.newest and n not in gone)
+        return sorted(number for number in left if self.version(number) is None)
+
     def _put_directly(self) -> dict[int, str]:
         if not self.kept:
             return self.files.numbers()
@@ -323,16 +344,24 @@ class KnownVersions:
         whole = replace(row, manifest_path=self.files.address(final), metadata=public)
         if self.files.relative(row.manifest_path) == final:
             on_disk = self._on_disk
-            if self.files.exists(final) if on_disk is None else row.version in on_disk:
+            if self.files.exists(final) if on_disk is None else on_disk.get(row.version) == final:
                 return whole
         # What is there may be another writer's, put there directly: it is the one that counts.
         found = self.files.describe(row.version, final)
+        if found is None:
+            # Lance can give all files of a table their names in the other scheme.
+            found = self.files.describe(row.version, self.files.renamed(final))
         if found is None and self.files.recover(self.files.relative(row.manifest_path), final):
             found = self.files.describe(row.version, final)
         if found is None:
             self._allow_gone(row)
             return None
-        return replace(whole, manifest_size=found.manifest_size, e_tag=found.e_tag)
+        return replace(
+            whole,
+            manifest_path=found.manifest_path,
+            manifest_size=found.manifest_size,
+            e_tag=found.e_tag,
+        )
 
     def _allow_gone(self, row: TableVersion) -> None:
         """Pass over an old version that was cleaned up; the newest must not just vanish."""
@@ -381,10 +410,11 @@ def _scheme(row: TableVersion) -> NamingScheme:
     given = _SCHEMES.get(row.metadata.get(SCHEME, ""))
     if given is not None:
         return given
-    return _scheme_of(row)  # Written by others: the name of the file tells.
+    return scheme_of(row)  # Written by others: the name of the file tells.
 
 
-def _scheme_of(found: TableVersion) -> NamingScheme:
+def scheme_of(found: TableVersion) -> NamingScheme:
+    """Tell how the file of a version is named."""
     name = found.manifest_path.rpartition("/")[2]
     manifest = parse_manifest_name(name.partition("-")[0])
     return NamingScheme.V2 if manifest is None else manifest.scheme

@@ -9,9 +9,14 @@ from lance_namespace import LanceNamespace
 
 from lakeroot.lake.calls import Calls
 from lakeroot.lake.display import html_table
-from lakeroot.model.errors import InvalidInputError
+from lakeroot.model.errors import (
+    InvalidInputError,
+    TableNotFoundError,
+    TableVersionNotFoundError,
+)
 from lakeroot.model.identifiers import Identifier, show
 from lakeroot.tables.arrow import ArrowData
+from lakeroot.tables.expressions import whole_or_none
 from lakeroot.tables.faults import translated
 
 
@@ -35,6 +40,20 @@ class LakeTable:
 
     def dataset(self, version: int | str | None = None) -> lance.LanceDataset:
         """Open the table with pylance, at its newest version, a number or a tag."""
+        try:
+            return self._opened(version)
+        except TableNotFoundError as error:
+            # Lance misses the file of a version that is not there, and says so of the table.
+            if not isinstance(version, int):
+                raise
+            newest = self._opened(None).version
+            raise TableVersionNotFoundError(
+                f"{self.name} has no version {version}",
+                f"its newest is {newest}; old ones may have been cleaned up",
+                "List the versions of the table to see those it has",
+            ) from error
+
+    def _opened(self, version: int | str | None) -> lance.LanceDataset:
         with translated("Opening the table"):
             return lance.dataset(
                 namespace_client=self._namespace, table_id=self.id, version=version
@@ -56,10 +75,10 @@ class LakeTable:
         listed = found["versions"] if isinstance(found, dict) else found.model_dump()["versions"]
         return [dict(one) for one in listed]
 
-    def count(self, where: str | None = None) -> int:
+    def count(self, where: str | None = None, version: int | str | None = None) -> int:
         """Count rows."""
         with translated("Counting rows"):
-            return int(self.dataset().count_rows(where))
+            return int(self.dataset(version).count_rows(whole_or_none(where)))
 
     def to_arrow(
         self,
@@ -71,7 +90,9 @@ class LakeTable:
         """Read rows as an Arrow table."""
         wanted = list(columns) if columns is not None else None
         with translated("Reading the table"):
-            return self.dataset(version).to_table(columns=wanted, filter=where, limit=limit)
+            return self.dataset(version).to_table(
+                columns=wanted, filter=whole_or_none(where), limit=limit
+            )
 
     def to_pandas(self, **options: Any) -> Any:
         """Read rows as a pandas frame; takes what `to_arrow` takes."""

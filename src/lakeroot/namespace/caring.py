@@ -15,7 +15,7 @@ from lakeroot.model.spreading import Spread, here
 from lakeroot.namespace.base import LakerootNamespace
 from lakeroot.namespace.border import translated
 from lakeroot.storage.findings import Finding
-from lakeroot.storage.lance_dir.collecting import Collected
+from lakeroot.storage.garbage import Collected
 from lakeroot.storage.spans import GRACE, RETENTION
 
 

@@ -17,10 +17,10 @@ from lakeroot.namespace.properties import STORAGE, Properties
 from lakeroot.objects import parse_root
 from lakeroot.storage.contract import HistoryEntry
 from lakeroot.storage.deltacat import DeltaCatStore
-from lakeroot.storage.deltacat.cleaning import garbage_of
+from lakeroot.storage.deltacat.collecting import collect
 from lakeroot.storage.deltacat.repairing import MENDABLE, mend
 from lakeroot.storage.findings import Finding
-from lakeroot.storage.lance_dir.collecting import Collected
+from lakeroot.storage.garbage import Collected
 from lakeroot.storage.lance_dir.removing import REMOVABLE, remove
 
 
@@ -65,9 +65,7 @@ class DeltaCatNamespace(CaredNamespace):
     def _collected(
         self, older_than: timedelta, under: Identifier, *, dry_run: bool, spread: Spread
     ) -> Collected:
-        retention_ms = int(older_than.total_seconds() * 1000)
-        done = self.store.vacuum(retention_ms=retention_ms, dry_run=dry_run, spread=spread)
-        return Collected(garbage_of(done), dry_run)
+        return collect(self.store, older_than, dry_run=dry_run, spread=spread)
 
     def vacuum(self, *, retention_ms: int = 7 * DAY_MS, dry_run: bool = False) -> Vacuumed:
         """Remove what no state of the retention can reach; seven days unless told otherwise."""

@@ -20,7 +20,7 @@ from lakeroot.namespace.past import PastNamespace
 from lakeroot.namespace.undoing import apply
 from lakeroot.storage.contract import HistoryEntry
 from lakeroot.storage.findings import Finding
-from lakeroot.storage.lance_dir.collecting import Collected
+from lakeroot.storage.garbage import Collected
 from lakeroot.storage.lance_dir.maintenance import Optimized
 from lakeroot.storage.lance_dir.vacuum import Vacuumed
 from lakeroot.storage.spans import RETENTION

@@ -27,13 +27,13 @@ from lakeroot.namespace.border import translated
 from lakeroot.namespace.caring import CaredNamespace
 from lakeroot.namespace.jobs import runner_of
 from lakeroot.storage.findings import Finding
+from lakeroot.storage.garbage import Collected
 from lakeroot.storage.iceberg_rest.checking import OWN_KINDS, check
 from lakeroot.storage.iceberg_rest.collecting import collect
 from lakeroot.storage.iceberg_rest.config import read_config
 from lakeroot.storage.iceberg_rest.entries import Entry
 from lakeroot.storage.iceberg_rest.observing import schema_mark
 from lakeroot.storage.iceberg_rest.store import IcebergRestStore
-from lakeroot.storage.lance_dir.collecting import Collected
 from lakeroot.storage.lance_dir.removing import REMOVABLE
 from lakeroot.storage.spans import GRACE, RETENTION
 from lakeroot.tables.handle import TableHandle

@@ -39,6 +39,7 @@ class IndexOperations(TableAccess):
         self, request: CreateTableIndexRequest
     ) -> CreateTableScalarIndexResponse:
         """Build a scalar index on a column."""
+        indexes.require_scalar(request.index_type)
         return CreateTableScalarIndexResponse(transaction_id=self._create(request).transaction_id)
 
     def _create(self, request: CreateTableIndexRequest) -> Committed:

@@ -5,8 +5,10 @@ in a fraction of the time that those libraries take to load.
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
+from lakeroot.model.errors import InvalidInputError
 from lakeroot.namespace.properties import STORAGE, Properties
 from lakeroot.objects import parse_root
 from lakeroot.storage.lance_dir import DirectorySettings, LanceDirStore
@@ -35,4 +37,10 @@ def open_directory(given: Mapping[str, Any]) -> tuple[LanceDirStore, str, bool]:
         "table_version_tracking_enabled", "use `table_version_management`, which also arbitrates"
     )
     properties.finish()
+    if root.is_local and Path(root.uri).is_file():
+        # Nothing is below a file, and a catalog where nothing is would be an empty one.
+        raise InvalidInputError(
+            f"The root {root.uri} is a file, not a directory",
+            fix="Give the directory that holds the catalog",
+        )
     return LanceDirStore(root, settings), author, vends

@@ -22,6 +22,8 @@ from lance_namespace import (
 )
 from lance_namespace_urllib3_client.models import BranchContents, TagContents
 
+from lakeroot.catalog.versions import TableVersions
+from lakeroot.model.identifiers import identifier_of
 from lakeroot.namespace.access import TableAccess
 from lakeroot.namespace.border import operation
 from lakeroot.tables import refs
@@ -106,8 +108,16 @@ class RefOperations(TableAccess):
                 metadata=dict(branch.metadata),
             )
             for name, branch in page.items.items()
+            if self._had_begun(request.id, name)
         }
         return ListTableBranchesResponse(branches=branches, page_token=page.next_token)
+
+    def _had_begun(self, names: list[str] | None, branch: str) -> bool:
+        """Tell whether a branch is there in a catalog as it was: Lance keeps only those of now."""
+        if not self.catalog.store.is_past:
+            return True
+        table = self.catalog.table(identifier_of(names))
+        return TableVersions(self.catalog).known(table, branch).has_any
 
     @operation(DeleteTableBranchRequest)
     def delete_table_branch(self, request: DeleteTableBranchRequest) -> DeleteTableBranchResponse:

@@ -1,5 +1,7 @@
 """Operations on the rows of a table."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from lance_namespace import (
@@ -19,10 +21,13 @@ from lance_namespace import (
     UpdateTableResponse,
 )
 
-from lakeroot.model.errors import InvalidInputError
+from lakeroot.model.commits import AlterTable
+from lakeroot.model.errors import InvalidInputError, LakerootError
 from lakeroot.model.identifiers import identifier_of
+from lakeroot.model.records import Table
 from lakeroot.namespace.access import TableAccess
 from lakeroot.namespace.border import operation
+from lakeroot.namespace.table_names import refuse_another
 from lakeroot.tables import rows, search
 from lakeroot.tables.options import InsertMode, read_mode, read_timeout
 
@@ -33,12 +38,13 @@ class RowOperations(TableAccess):
     @operation(CountTableRowsRequest)
     def count_table_rows(self, request: CountTableRowsRequest) -> CountTableRowsResponse:
         """Count the rows of a table, or those a predicate keeps."""
-        count = rows.count_rows(
-            self.handle_of(request.id),
-            predicate=request.predicate,
-            version=request.version,
-            branch=request.branch,
-        )
+        with self._working_on(request.id) as table:
+            count = rows.count_rows(
+                self.handle(table),
+                predicate=request.predicate,
+                version=request.version,
+                branch=request.branch,
+            )
         return CountTableRowsResponse(count=count)
 
     @operation(InsertIntoTableRequest)
@@ -46,12 +52,9 @@ class RowOperations(TableAccess):
         self, request: InsertIntoTableRequest, request_data: bytes
     ) -> InsertIntoTableResponse:
         """Append rows to a table, or put them in place of all its rows."""
-        done = rows.insert(
-            self.handle_of(request.id),
-            request_data,
-            mode=read_mode(InsertMode, request.mode, InsertMode.APPEND),
-            branch=request.branch,
-        )
+        mode = read_mode(InsertMode, request.mode, InsertMode.APPEND)
+        with self._working_on(request.id) as table:
+            done = rows.insert(self.handle(table), request_data, mode=mode, branch=request.branch)
         return InsertIntoTableResponse(
             transaction_id=done.transaction_id,
             num_inserted_rows=done.num_inserted_rows,
@@ -73,9 +76,8 @@ class RowOperations(TableAccess):
             timeout=read_timeout(request.timeout),
             use_index=bool(request.use_index),
         )
-        done = rows.merge_insert(
-            self.handle_of(request.id), request_data, rule, branch=request.branch
-        )
+        with self._working_on(request.id) as table:
+            done = rows.merge_insert(self.handle(table), request_data, rule, branch=request.branch)
         return MergeInsertIntoTableResponse(
             transaction_id=done.transaction_id,
             num_updated_rows=done.num_updated_rows,
@@ -87,14 +89,24 @@ class RowOperations(TableAccess):
     @operation(UpdateTableRequest)
     def update_table(self, request: UpdateTableRequest) -> UpdateTableResponse:
         """Set columns by SQL expressions, and replace the table's properties if some are given."""
-        table = self.catalog.table(identifier_of(request.id))
-        done = rows.update(
-            self.handle(table), request.updates, predicate=request.predicate, branch=request.branch
-        )
-        properties = dict(table.properties)
-        if request.properties is not None:
-            properties = request.properties
-            self.catalog.alter_table(table.identifier, properties)
+        with self._working_on(request.id) as table:
+            properties = dict(table.properties)
+            if request.properties is not None:
+                # First: rows that were changed could not be taken back if these are refused.
+                properties = request.properties
+                self.catalog.alter_table(table.identifier, properties)
+            try:
+                done = rows.update(
+                    self.handle(table),
+                    request.updates,
+                    predicate=request.predicate,
+                    branch=request.branch,
+                )
+            except LakerootError:
+                if request.properties is not None:
+                    with suppress(LakerootError):
+                        self.catalog.commit(AlterTable(table.identifier, table.properties))
+                raise
         return UpdateTableResponse(
             transaction_id=done.transaction_id,
             updated_rows=done.updated_rows,
@@ -105,28 +117,40 @@ class RowOperations(TableAccess):
     @operation(DeleteFromTableRequest)
     def delete_from_table(self, request: DeleteFromTableRequest) -> DeleteFromTableResponse:
         """Delete the rows a predicate keeps."""
-        done = rows.delete(self.handle_of(request.id), request.predicate, branch=request.branch)
+        with self._working_on(request.id) as table:
+            done = rows.delete(self.handle(table), request.predicate, branch=request.branch)
         return DeleteFromTableResponse(transaction_id=done.transaction_id, version=done.version)
 
     @operation(QueryTableRequest)
     def query_table(self, request: QueryTableRequest) -> QueryTableResponse:
         """Query a table by vector, full text and filter; the answer is an Arrow IPC file."""
-        return QueryTableResponse(
-            data=search.query_ipc(self.handle_of(request.id), _query(request))
-        )
+        query = _query(request)
+        with self._working_on(request.id) as table:
+            return QueryTableResponse(data=search.query_ipc(self.handle(table), query))
 
     @operation(ExplainTableQueryPlanRequest)
     def explain_table_query_plan(self, request: ExplainTableQueryPlanRequest) -> str:
         """Tell how a query would be answered."""
         query = _query(request.query, branch=request.branch)
-        return search.explain(
-            self.handle_of(request.id or request.query.id), query, verbose=bool(request.verbose)
-        )
+        with self._working_on(request.id or request.query.id) as table:
+            return search.explain(self.handle(table), query, verbose=bool(request.verbose))
 
     @operation(AnalyzeTableQueryPlanRequest)
     def analyze_table_query_plan(self, request: AnalyzeTableQueryPlanRequest) -> str:
         """Answer a query and tell what it cost."""
-        return search.analyze(self.handle_of(request.id), _query(request))
+        query = _query(request)
+        with self._working_on(request.id) as table:
+            return search.analyze(self.handle(table), query)
+
+    @contextmanager
+    def _working_on(self, names: Any) -> Iterator[Table]:
+        """Find a table to work on; if the work fails, see first whether it is still there."""
+        table = self.catalog.table(identifier_of(names))
+        try:
+            yield table
+        except LakerootError as error:
+            refuse_another(self.catalog, table, error)
+            raise
 
 
 def _query(
@@ -141,6 +165,11 @@ def _query(
     full_text_columns = None
     if request.full_text_query is not None:
         wanted = request.full_text_query
+        if (wanted.structured_query is None) == (wanted.string_query is None):
+            raise InvalidInputError(
+                "A full text query is a string or structured, and not both",
+                fix="Give either `string_query` or `structured_query`",
+            )
         if wanted.structured_query is not None:
             full_text = wanted.structured_query.query.model_dump(by_alias=True, exclude_none=True)
         elif wanted.string_query is not None:

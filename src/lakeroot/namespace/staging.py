@@ -6,14 +6,21 @@ whoever looks at the table through it sees the noted version as the newest.
 
 pylance puts the manifest of any staged version it is shown into its final place, where everybody
 would see it. So it is shown a copy in a private directory, which looks final to it.
+
+pylance itself looks into the table's directory for versions of others, and builds on the newest. A
+version that was built past those kept back is refused, and pylance must not try again: it would
+find the others there each time, for half a minute. It stops where it cannot find out what became of
+its version, so those of others are not shown from then on.
 """
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
 from lakeroot.catalog.version_commits import NewVersion, Staged, VersionCommits
 from lakeroot.catalog.versions import TableVersions
-from lakeroot.model.errors import ConcurrentModificationError
+from lakeroot.model.errors import ConcurrentModificationError, TableVersionNotFoundError
 from lakeroot.model.identifiers import Identifier, identifier_of, show
 from lakeroot.objects import Objects
 from lakeroot.storage.lance_dir.manifest_facts import files_named_in
@@ -29,6 +36,9 @@ class StagingClient:
         self._commits = VersionCommits(namespace.catalog)
         self._staged: dict[Identifier, list[Staged]] = {}
         self._base: dict[Identifier, int] = {}
+        self._may_follow = False
+        self.disturbance: ConcurrentModificationError | None = None
+        """What another writer did, after which no version of its table is kept back any more."""
         self._private = f"_lakeroot-{uuid4().hex}"
 
     @property
@@ -42,6 +52,15 @@ class StagingClient:
             table = self._namespace.catalog.table(identifier)
             self._base[identifier] = self._versions.latest(table)
         return self._base[identifier]
+
+    @contextlib.contextmanager
+    def following(self) -> Iterator[None]:
+        """Let a change stand on what others commit while it is made, if nothing is below it."""
+        self._may_follow = True
+        try:
+            yield
+        finally:
+            self._may_follow = False
 
     def namespace_id(self) -> str:
         """Name the catalog behind."""
@@ -73,9 +92,15 @@ class StagingClient:
     def describe_table_version(self, request: Any) -> Any:
         """Describe a version, kept back or not."""
         identifier = identifier_of(request["id"])
-        for one in self._staged.get(identifier, []):
+        staged = self._staged.get(identifier, [])
+        for one in staged:
             if one.asked.version == request.get("version"):
                 return {"version": self._described(one)}
+        shown = self.base_version(identifier) + len(staged)
+        if self.disturbance is not None and (request.get("version") or 0) > shown:
+            raise TableVersionNotFoundError(
+                f"{show(identifier)} is at version {shown} in this transaction"
+            )
         return self._namespace.describe_table_version(request)
 
     def create_table_version(self, request: Any) -> Any:
@@ -91,12 +116,15 @@ class StagingClient:
         staged = self._staged.setdefault(asked.identifier, [])
         expected = self.base_version(asked.identifier) + len(staged) + 1
         one = self._commits.stage(asked)
-        if asked.version != expected:
+        if asked.version > expected and self._may_follow and not staged:
+            self._base[asked.identifier] = asked.version - 1
+        elif asked.version != expected:
             # Another writer came between: Lance has built on a version that we do not show.
             self._remove([one], asked.version - 1)
-            raise ConcurrentModificationError(
-                f"Version {asked.version} of {show(asked.identifier)} is not the next one"
+            self.disturbance = ConcurrentModificationError(
+                f"Version {expected} of {show(asked.identifier)} was committed by another writer"
             )
+            raise self.disturbance
         self._files(one).put(self._copy(one), one.content)
         staged.append(one)
         return {"version": self._described(one)}

@@ -24,8 +24,10 @@ from lance_namespace import (
 )
 from msgspec.structs import replace
 
+from lakeroot.catalog import Catalog
 from lakeroot.catalog.modes import RegisterMode
 from lakeroot.model.errors import (
+    ConcurrentModificationError,
     InvalidTableStateError,
     LakerootError,
     TableAlreadyExistsError,
@@ -36,8 +38,25 @@ from lakeroot.model.records import Table
 from lakeroot.namespace.access import TableAccess
 from lakeroot.namespace.border import ecosystem_error, operation
 from lakeroot.tables import rows
-from lakeroot.tables.arrow import ArrowData
+from lakeroot.tables.arrow import ArrowData, check_new_schema
 from lakeroot.tables.options import CreateMode, read_mode
+
+
+def refuse_another(catalog: Catalog, table: Table, error: LakerootError) -> None:
+    """See whether a table on which work failed is still there, and say so if it is not.
+
+    Whatever fails on the files of a table that somebody drops says nothing of the cause.
+    """
+    try:
+        found = catalog.table(table.identifier)
+    except TableNotFoundError as gone:
+        raise gone from error
+    if found.location != table.location:
+        raise ConcurrentModificationError(
+            f"{show(table.identifier)} is another table now",
+            "it was dropped and made again meanwhile",
+            "Look at the table that is there now, then repeat the operation",
+        ) from error
 
 
 class TableNameOperations(TableAccess):
@@ -77,7 +96,7 @@ class TableNameOperations(TableAccess):
         """Create a table with its first rows, by mode Create, ExistOk or Overwrite."""
         identifier = identifier_of(request.id)
         mode = read_mode(CreateMode, request.mode, CreateMode.CREATE)
-        ArrowData(request_data)  # Refuses what is not Arrow before anything is made.
+        check_new_schema(ArrowData(request_data).schema)
         table, is_new = self._declared(identifier, request, mode)
         keeps = mode is CreateMode.EXIST_OK and not is_new and self.catalog.store.has_data(table)
         handle = self.handle(table, request.storage_options)
@@ -85,7 +104,8 @@ class TableNameOperations(TableAccess):
             written = rows.create(handle, request_data, mode=mode)
         except TableAlreadyExistsError as error:
             raise TableAlreadyExistsError(f"There is already a table {show(identifier)}") from error
-        except LakerootError:
+        except LakerootError as error:
+            refuse_another(self.catalog, table, error)
             if is_new:
                 # If this fails too, the table stays declared, and can be created as such.
                 with contextlib.suppress(LakerootError):

@@ -7,16 +7,19 @@ again on top of what the tables have become, as long as nothing was read inside 
 caller may have decided on.
 """
 
+import contextlib
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Self
 
 import lance
 import pyarrow as pa
 from lance_namespace import LanceNamespaceError
+from msgspec import Struct
 
+from lakeroot.catalog.catalog import checked_properties
 from lakeroot.catalog.version_commits import VersionCommits
 from lakeroot.catalog.versions import TableVersions
 from lakeroot.model.commits import Change, RegisterTable
@@ -32,12 +35,13 @@ from lakeroot.model.errors import (
 from lakeroot.model.identifiers import Identifier, identifier_of, show
 from lakeroot.model.records import Table
 from lakeroot.model.rules import require_room_for_table
-from lakeroot.namespace.border import ecosystem_error
+from lakeroot.model.texts import require_text
+from lakeroot.namespace.border import ecosystem_error, translated
 from lakeroot.namespace.staging import StagingClient
 from lakeroot.storage.lance_dir.placement import hashed
 from lakeroot.storage.overlay import Overlay
 from lakeroot.tables import rows
-from lakeroot.tables.arrow import ArrowData
+from lakeroot.tables.arrow import ArrowData, check_new_schema
 from lakeroot.tables.handle import TableHandle
 from lakeroot.tables.options import CreateMode, InsertMode
 
@@ -57,16 +61,31 @@ _REFUSED: Final = (
 Names = Sequence[str]
 
 
+class Step(Struct, frozen=True):
+    """A change to one table, which can be made again."""
+
+    identifier: Identifier
+    make: Callable[[], object]
+
+
+class OutdatedError(ConcurrentModificationError):
+    """A change cannot be made on what its table is now, however often it is tried."""
+
+
 class Transaction:
     """Changes to tables that become visible together."""
 
     def __init__(self, namespace: Any, message: str = "") -> None:
         self._namespace = namespace
         self._catalog = namespace.catalog
-        self._message = message
-        self._steps: list[Callable[[], object]] = []
+        with translated():
+            self._message = require_text(message or "", "The message of a transaction")
+        self._steps: list[Step] = []
         self._has_read = False
+        self._is_begun = False
         self._is_over = False
+        # No longer so while, or after, the changes could not all be made again.
+        self._is_whole = True
         self._start()
 
     def _start(self) -> None:
@@ -74,6 +93,12 @@ class Transaction:
         self._created: dict[Identifier, Table] = {}
 
     def __enter__(self) -> Self:
+        if self._is_begun:
+            # What it has staged may be published by now: to end it again would delete that.
+            raise ecosystem_error(
+                InvalidInputError("A transaction is begun only once", fix="Begin another")
+            )
+        self._is_begun = True
         self._catalog.store.read()
         if not self._catalog.store.keeps_versions:
             self._is_over = True
@@ -90,12 +115,12 @@ class Transaction:
         self._is_over = True
         try:
             if kind is None:
+                self._require_whole()
                 self._until_undisturbed(self._publish)
-        except _REFUSED as error:
-            self._abandon()
-            raise ecosystem_error(error) from error
         except LakerootError as error:
-            # The storage failed, and may have published all the same: what was written must stay.
+            # A storage that fails may have published all the same: what was written must stay.
+            if isinstance(error, _REFUSED) or not self._is_whole:
+                self._abandon()
             raise ecosystem_error(error) from error
         if kind is not None:
             self._abandon()
@@ -106,64 +131,94 @@ class Transaction:
         """Create a table with its first rows."""
         identifier = identifier_of(names)
         data = _repeatable(data)
-        self._do(lambda: self._create(identifier, data, properties or {}))
+        self._do(names, lambda: self._create(identifier, data, properties or {}))
 
     def append(self, names: Names, data: Any) -> None:
         """Append rows to a table."""
         data = _repeatable(data)
-        self._do(lambda: rows.insert(self._handle(names), data))
+        self._do(names, lambda: self._append(names, data))
 
     def overwrite(self, names: Names, data: Any) -> None:
         """Put rows in place of all rows of a table."""
         data = _repeatable(data)
-        self._do(lambda: rows.insert(self._handle(names), data, mode=InsertMode.OVERWRITE))
+        self._do(names, lambda: rows.insert(self._handle(names), data, mode=InsertMode.OVERWRITE))
 
-    def merge(self, names: Names, data: Any, on: Sequence[str]) -> None:
+    def merge(self, names: Names, data: Any, on: str | Sequence[str]) -> None:
         """Update the rows whose keys match, insert the others."""
         data = _repeatable(data)
+        keys = (on,) if isinstance(on, str) else tuple(on)
         rule = rows.MergeRule(
-            on=tuple(on), when_matched_update_all=True, when_not_matched_insert_all=True
+            on=keys, when_matched_update_all=True, when_not_matched_insert_all=True
         )
-        self._do(lambda: rows.merge_insert(self._handle(names), data, rule))
+        self._do(names, lambda: rows.merge_insert(self._handle(names), data, rule))
 
     def update(
         self, names: Names, updates: Mapping[str, str], predicate: str | None = None
     ) -> None:
         """Set columns to the values of SQL expressions."""
-        self._do(lambda: rows.update(self._handle(names), updates, predicate=predicate))
+        self._do(names, lambda: rows.update(self._handle(names), updates, predicate=predicate))
 
     def delete(self, names: Names, predicate: str) -> None:
         """Delete the rows a predicate keeps."""
-        self._do(lambda: rows.delete(self._handle(names), predicate))
+        self._do(names, lambda: rows.delete(self._handle(names), predicate))
 
     def dataset(self, names: Names) -> "lance.LanceDataset":
         """Open a table as this transaction sees it; after that a lost race is an error."""
+        self._require_open()
         self._has_read = True
-        handle = self._handle(names)
+        try:
+            handle = self._handle(names)
+        except LakerootError as error:
+            raise ecosystem_error(error) from error
         if not handle.managed:
             return lance.dataset(
                 handle.location, storage_options=dict(handle.storage_options or {})
             )
         return lance.dataset(namespace_client=self._staging, table_id=list(handle.table_id))
 
-    def _do(self, step: Callable[[], object]) -> None:
+    def _require_open(self) -> None:
         if self._is_over:
             raise ecosystem_error(InvalidInputError("The transaction is over", fix="Begin another"))
+        if not self._is_begun:
+            raise ecosystem_error(
+                InvalidInputError(
+                    "The transaction has not begun", fix="Change tables inside of its `with` block"
+                )
+            )
+
+    def _require_whole(self) -> None:
+        if not self._is_whole:
+            raise ConcurrentModificationError(
+                "The transaction was not published",
+                "a change could not be made again on top of what another writer did",
+                "Nothing was changed; run it again",
+            )
+
+    def _do(self, names: Names, make: Callable[[], object]) -> None:
+        self._require_open()
         try:
-            self._until_undisturbed(step)
+            step = Step(identifier_of(names), make)
+            self._until_undisturbed(make, step.identifier)
         except LakerootError as error:
             raise ecosystem_error(error) from error
         self._steps.append(step)
+
+    def _append(self, names: Names, data: Any) -> None:
+        """Append rows; what others commit meanwhile makes no difference to them."""
+        following = contextlib.nullcontext() if self._has_read else self._staging.following()
+        with following:
+            rows.insert(self._handle(names), data)
 
     def _create(self, identifier: Identifier, data: Any, properties: Mapping[str, str]) -> None:
         draft = Overlay(self._catalog.store.read())
         for table in self._created.values():
             draft.put(table)
         require_room_for_table(draft, identifier)
-        ArrowData(data)
+        kept = checked_properties(properties)
+        check_new_schema(ArrowData(data).schema)
         # Always a directory of its own, even where V1 clients look for names: they must not see
         # the table before the others are published.
-        table = Table(identifier, hashed(identifier), properties)
+        table = Table(identifier, hashed(identifier), kept)
         rows.create(self._plain(table), data, mode=CreateMode.CREATE)
         self._created[identifier] = table
 
@@ -188,23 +243,50 @@ class Transaction:
 
     # The end
 
-    def _until_undisturbed(self, last: Callable[[], object]) -> None:
+    def _until_undisturbed(self, last: Callable[[], object], *more: Identifier) -> None:
         """Make a step; when another writer came between, all steps on what the tables are now."""
+        tables = {step.identifier for step in self._steps}.union(more)
         for attempt in range(_ATTEMPTS):
             try:
-                if attempt:
-                    self._again()
-                last()
-            except ConcurrentModificationError as error:
+                if not attempt:
+                    last()
+                else:
+                    with self._turns_at(tables):
+                        self._again()
+                        last()
+            except OutdatedError:
+                raise
+            except LakerootError as error:
+                conflict = self._staging.disturbance or error
+                if not isinstance(conflict, ConcurrentModificationError):
+                    raise
                 if self._has_read or attempt + 1 == _ATTEMPTS:
                     raise ConcurrentModificationError(
                         "The transaction was not published",
-                        f"{error.what}. {self._winner() or error.why}",
+                        f"{conflict.what}. {self._winner() or conflict.why}",
                         "Nothing was changed; run it again",
                     ) from error
                 time.sleep(random.uniform(0, min(0.01 * 2**attempt, 1)))  # noqa: S311
             else:
                 return
+
+    @contextlib.contextmanager
+    def _turns_at(self, tables: set[Identifier]) -> Iterator[None]:
+        """Let others who write the tables wait: whoever lost once must not lose again and again.
+
+        All transactions take them in one order, so none waits for another that waits for it.
+        """
+        versions, turns = TableVersions(self._catalog), self._catalog.turns
+        view = self._catalog.store.read()
+        found = (view.get(identifier) for identifier in sorted(tables))
+        taken = [versions.turn_at(table) for table in found if isinstance(table, Table)]
+        places = [place for place in taken if place is not None]
+        try:
+            for place in places:
+                turns.take(place, self._catalog.store.read)
+            yield
+        finally:
+            turns.leave(places)
 
     def _publish(self) -> None:
         versions = TableVersions(self._catalog)
@@ -213,8 +295,11 @@ class Transaction:
             others.append(RegisterTable(table.identifier, table.location, table.properties))
             others += versions.taken_in(versions.known(table))
         staged = self._staging.staged
-        if others or staged:
-            VersionCommits(self._catalog).commit_staged(staged, others, self._message)
+        try:
+            if others or staged:
+                VersionCommits(self._catalog).commit_staged(staged, others, self._message)
+        except (AlreadyExistsError, NamespaceNotFoundError, TableNotFoundError) as error:
+            raise self._told(error) from error
         try:
             self._staging.forget_copies()
         except LakerootError as error:
@@ -222,7 +307,13 @@ class Transaction:
 
     def _winner(self) -> str:
         """Tell who committed the versions this transaction wanted."""
-        wanted = {(one.table.identifier, one.asked.version) for one in self._staging.staged}
+        versions = TableVersions(self._catalog)
+        wanted = {
+            (one.table.identifier, one.asked.version)
+            for one in self._staging.staged
+            # Ours may have been committed and taken back.
+            if one.asked.version <= versions.latest(one.table)
+        }
         for entry in self._catalog.history(_RECENT):
             for identifier, version in wanted.intersection(entry.versions):
                 who = f"by {entry.author} " if entry.author else ""
@@ -235,12 +326,52 @@ class Transaction:
 
     def _again(self) -> None:
         """Make every change again, on top of what the tables are now."""
+        self._is_whole = False
         self._clean_up()
         for step in self._steps:
             try:
-                step()
-            except LanceNamespaceError as error:
-                raise ConcurrentModificationError(str(error)) from error
+                step.make()
+            except ConcurrentModificationError:
+                raise
+            except (LakerootError, LanceNamespaceError) as error:
+                if self._staging.disturbance is not None:
+                    raise self._staging.disturbance from error
+                raise self._outdated(step.identifier, error) from error
+        self._is_whole = True
+
+    def _outdated(self, identifier: Identifier, error: Exception) -> OutdatedError:
+        """Say that a change which was possible is so no more, and whose commit was the last."""
+        what = error.what if isinstance(error, LakerootError) else str(error)
+        return OutdatedError(
+            "The transaction was not published",
+            f"{show(identifier)} was changed meanwhile: {what}. {self._last_change(identifier)}",
+            "Nothing was changed; look at the table, and run it again",
+        )
+
+    def _told(self, error: LakerootError) -> LakerootError:
+        """Say of a name that is gone, or taken, who did it."""
+        view = self._catalog.store.read()
+        for one in self._staging.staged:
+            if not isinstance(view.get(one.table.identifier), Table):
+                return self._outdated(one.table.identifier, error)
+        for identifier in self._created:
+            if view.get(identifier) is not None:
+                why = self._last_change(identifier) or error.why
+                return type(error)(error.what, why, "Nothing was changed; choose another name")
+        return error
+
+    def _last_change(self, identifier: Identifier) -> str:
+        for entry in self._catalog.history(_RECENT):
+            if identifier in {
+                *entry.created,
+                *entry.altered,
+                *entry.removed,
+                *dict(entry.versions),
+            }:
+                who = f" by {entry.author}" if entry.author else ""
+                why = f" ({entry.message})" if entry.message else ""
+                return f"The last to change it was version {entry.version} of the catalog{who}{why}"
+        return ""
 
     def _abandon(self) -> None:
         """Remove what was written; failing to do so must not hide why it is abandoned."""

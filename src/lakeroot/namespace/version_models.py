@@ -94,6 +94,7 @@ def new_version(request: CreateTableVersionRequest | CreateTableVersionEntry) ->
         identifier=identifier_of(request.id),
         version=request.version,
         manifest_path=request.manifest_path,
+        manifest_size=request.manifest_size,
         branch=request.branch,
         scheme=naming_scheme(request.naming_scheme),
         metadata=request.metadata or {},

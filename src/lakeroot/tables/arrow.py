@@ -4,8 +4,11 @@ from collections.abc import Iterator
 from typing import Final
 
 import pyarrow as pa
+from lance.schema import LanceSchema
 
 from lakeroot.model.errors import InvalidInputError, LakerootError
+from lakeroot.tables.alignment import aligned
+from lakeroot.tables.expressions import check_new_name
 from lakeroot.tables.faults import translated
 
 _FILE_MAGIC: Final = b"ARROW1"
@@ -50,7 +53,7 @@ class ArrowData:
                 batches = _ipc_batches(source)
             for batch in batches:
                 self.num_rows += batch.num_rows
-                yield batch
+                yield aligned(batch)
         except Exception as error:
             # Lance would report this as a failure of its own; the writer needs the true cause.
             self.problem = error
@@ -70,7 +73,7 @@ def _checked_schema(data: "bytes | pa.Buffer") -> pa.Schema:
     if not isinstance(data, bytes | bytearray | memoryview | pa.Buffer):
         raise InvalidInputError(
             f"Rows come as Arrow IPC bytes, not as {type(data).__name__}",
-            fix="Send an Arrow IPC stream",
+            fix="Send an Arrow IPC stream; in Python, a pyarrow table or reader will do as well",
         )
     try:
         with translated("Reading the Arrow IPC stream"):
@@ -79,7 +82,8 @@ def _checked_schema(data: "bytes | pa.Buffer") -> pa.Schema:
             else:
                 schema = pa.ipc.open_stream(data).schema
             for batch in _ipc_batches(data):
-                batch.validate()
+                # In full: what Lance writes without looking, nobody could read again.
+                batch.validate(full=True)
     except LakerootError as error:
         raise InvalidInputError(
             "The body is not a whole Arrow IPC stream",
@@ -87,6 +91,14 @@ def _checked_schema(data: "bytes | pa.Buffer") -> pa.Schema:
             "Write it with pyarrow.ipc.new_stream, and close the writer before sending",
         ) from error
     return schema
+
+
+def check_new_schema(schema: pa.Schema) -> None:
+    """Refuse a schema that no table can have, before anything is made for the table."""
+    with translated("Creating the table"):
+        for name in schema.names:
+            check_new_name(name)
+        LanceSchema.from_pyarrow(schema)
 
 
 def ipc_file(reader: pa.RecordBatchReader) -> bytes:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from lance import LanceDataset
 
 from lakeroot.model.errors import InvalidInputError, TableColumnNotFoundError
+from lakeroot.tables.expressions import check_new_name, planned_schema, whole
 from lakeroot.tables.handle import TableHandle, on_latest
 from lakeroot.tables.rows import Committed, committed
 
@@ -58,12 +59,16 @@ def add_columns(
                 f"The new column {name!r} needs a name and an SQL expression",
                 fix="For a column without values, write CAST(NULL AS BIGINT)",
             )
+        check_new_name(name)
+    computed = {name: whole(expression) for name, expression in expressions.items()}
 
     def change(dataset: LanceDataset) -> Committed:
         taken = [name for name in expressions if name in dataset.schema.names]
         if taken:
             raise InvalidInputError(f"The table already has a column {taken[0]!r}")
-        dataset.add_columns(dict(expressions))
+        # What cannot be planned must not be committed: nobody could read it.
+        planned_schema(dataset, computed)
+        dataset.add_columns(computed)
         return Committed(*committed(dataset))
 
     return on_latest(handle, "Adding columns", branch, change)
@@ -143,6 +148,8 @@ def _alteration(one: ColumnAlteration) -> dict[str, Any]:
         )
     if given.get("name") == "":
         raise InvalidInputError(f"The new name of {one.path!r} is empty")
+    if one.rename is not None:
+        check_new_name(one.rename)
     return {"path": one.path, **given}
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from lance import LanceDataset
 
 from lakeroot.model.errors import InvalidInputError, TableColumnNotFoundError
+from lakeroot.tables.expressions import check_new_name, planned_schema, whole
 from lakeroot.tables.handle import TableHandle, on_latest, working_on
 from lakeroot.tables.rows import Committed, committed
 
@@ -25,6 +26,7 @@ def declare_computed(
             raise InvalidInputError(
                 f"The computed column {name!r} needs a name and an SQL expression"
             )
+        check_new_name(name)
 
     def change(dataset: LanceDataset) -> Committed:
         taken = [name for name in expressions if name in dataset.schema.names]
@@ -39,7 +41,7 @@ def declare_computed(
 
 def _field(dataset: LanceDataset, name: str, expression: str) -> pa.Field:
     """Let Lance work out the type of an expression."""
-    kind = dataset.scanner(columns={name: expression}, limit=1).projected_schema.field(0).type
+    kind = planned_schema(dataset, {name: whole(expression)}).field(name).type
     return pa.field(name, kind, nullable=True, metadata={EXPRESSION: expression.encode()})
 
 

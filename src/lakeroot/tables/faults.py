@@ -17,6 +17,10 @@ from lakeroot.model import errors
 from lakeroot.model.errors import LakerootError
 
 
+class OutOfTimeError(errors.ConcurrentModificationError):
+    """Other writers were first again and again, until the time for it was over."""
+
+
 class Rule(NamedTuple):
     """A message Lance writes, and what it means to the catalog's users."""
 
@@ -32,6 +36,7 @@ def _rule(message: str, error: type[LakerootError], what: str, fix: str = "") ->
 
 _INPUT: Final = r"^(?:External error: )?(?:Invalid user input: )*"
 _STORAGE: Final = r"^(?:External error: )?LanceError\(IO\).*"
+_WRAPPED: Final = r"^(?:External error: |Wrapped error: |LanceError\(\w+\): )*"
 
 # Messages quote what users wrote, so rules are anchored: nobody's predicate may look like a fault.
 RULES: Final[tuple[Rule, ...]] = (
@@ -42,7 +47,14 @@ RULES: Final[tuple[Rule, ...]] = (
         "Look at the latest version of the table before trying again",
     ),
     _rule(
-        r"^(?:Retryable )?[Cc]ommit conflict|^Incompatible transaction|^Too much write contention",
+        r"^Too many concurrent writers\. Attempted \d+ times, but failed on retry_timeout",
+        OutOfTimeError,
+        "Too many writers change the table at once",
+        "Repeat the change, with fewer writers at a time or with a longer timeout",
+    ),
+    _rule(
+        r"^(?:Retryable )?[Cc]ommit conflict|^Incompatible transaction"
+        r"|^Too (?:much write contention|many concurrent writers)",
         errors.ConcurrentModificationError,
         "Another writer changed the table first",
         "Read the table again, then repeat the change",
@@ -76,6 +88,24 @@ RULES: Final[tuple[Rule, ...]] = (
         "The table has no version {name}",
         "List the versions of the table to see those it has",
     ),
+    _rule(
+        r"^Ref conflict error: Branch (.+) is referenced by tags",
+        errors.InvalidTableStateError,
+        "Tags name versions of the branch {name!r}",
+        "Delete those tags first, or move them to other versions",
+    ),
+    _rule(
+        r"^Ref conflict error: Branch (.+) is referenced by",
+        errors.InvalidTableStateError,
+        "Other branches start from the branch {name!r}",
+        "Delete those first",
+    ),
+    _rule(
+        r"^Not found: .*/_refs/.*\.json",
+        errors.InvalidTableStateError,
+        "A tag or branch of the table cannot be read",
+        "Its name has letters that Lance does not find again; remove its file from _refs",
+    ),
     _rule(r"^Ref is invalid", errors.InvalidInputError, "The name of a tag or branch is not valid"),
     _rule(
         r"^Lance index not found: name=(.+?), |^Index \"(.+)\" not found",
@@ -98,10 +128,11 @@ RULES: Final[tuple[Rule, ...]] = (
         "Describe the table to see its schema",
     ),
     _rule(
-        _INPUT + r"(?:Schema error: No field named (\S+?)\.(?:\s|,|$)"
+        _INPUT + r"(?:Schema error: No field named (\"(?:[^\"]|\"\")+\"|\S+?)\.(?:\s|,|$)"
         r"|(?:Merge insert key c|Embedding c|C)olumn ['\"]?(.+?)['\"]? "
         r"(?:does not exist|is not in the dataset)"
-        r"|(?:LanceError\(Index\): FTS field path|Field) '(.+?)' (?:does not exist|not found))"
+        r"|(?:LanceError\(Index\): FTS field path|Field) '(.+?)' (?:does not exist|not found)"
+        r"|Error during planning: Field (\S+) not found in struct)"
         r"|^(.+) not found in schema$",
         errors.TableColumnNotFoundError,
         "The table has no column {name!r}",
@@ -111,6 +142,26 @@ RULES: Final[tuple[Rule, ...]] = (
         _INPUT + "No object store provider found",
         errors.InvalidInputError,
         "The location cannot be opened",
+    ),
+    _rule(
+        # The last is a panic of Lance over a manifest whose numbers are damaged.
+        _WRAPPED + r"(?:Encountered corrupt file|Invalid argument error: Invalid UTF8 sequence)"
+        r"|^range (?:start|end) index \d+ out of range",
+        errors.InvalidTableStateError,
+        "A file of the table cannot be read",
+        "Restore the file, or an older version of the table",
+    ),
+    _rule(
+        _WRAPPED + r"Query Execution error: (?:Execution error|Error applying filter expression)",
+        errors.InvalidInputError,
+        "{doing} failed",
+        "Write the expression so that it has a value for every row",
+    ),
+    _rule(
+        # A panic of Lance, which cannot hand such names to Python.
+        r"^called `Result::unwrap\(\)`.*NulError",
+        errors.InvalidInputError,
+        "{doing} failed: a name has a NUL inside",
     ),
     _rule(
         r"^Invalid user input|^(?:External error: )?LanceError\((?:Arrow|Schema|Index)\)"
@@ -162,10 +213,15 @@ RULES: Final[tuple[Rule, ...]] = (
         "Check that it can be reached, then try again",
     ),
     _rule(
-        # The second is a panic of Lance over a manifest whose numbers are damaged.
-        r"^Encountered corrupt file|^range (?:start|end) index \d+ out of range|"
-        + _STORAGE
-        + r"(?:file size is too small|Invalid range|[Mm]agic|[Cc]orrupt|Protobuf|manifest)",
+        _STORAGE
+        + r"(?:No space left on device|os error (?:28|122)\)|507 Insufficient|StorageFull)",
+        errors.InternalError,
+        "The disk of the table is full",
+        "Free some space, then try again",
+    ),
+    _rule(
+        _STORAGE + r"(?:file size is too small|failed to fill whole buffer|Invalid range|[Mm]agic"
+        r"|[Cc]orrupt|Protobuf|manifest)",
         errors.InvalidTableStateError,
         "A file of the table cannot be read",
         "Restore the file, or an older version of the table",
@@ -190,7 +246,8 @@ BY_CODE: Final[dict[int, type[LakerootError]]] = {}
 
 def _enter_by_code(error: type[LakerootError]) -> None:
     for child in error.__subclasses__():
-        if "code" in child.__dict__:
+        # Doors have errors of their own, with the same codes, for what they refuse themselves.
+        if "code" in child.__dict__ and child.__module__ == errors.__name__:
             BY_CODE[child.code] = child
         _enter_by_code(child)
 
@@ -217,12 +274,16 @@ _PLACES: Final = re.compile(
 )
 _NOISE: Final = re.compile(
     r"LanceError\(\w+\): |Invalid user input: |External error: |Wrapped error: |Generic \S+ error: "
+    r"|Failed to convert schema: "
     r"|Encountered internal error\. Please file a bug report at \S+ "
-    r"|Error performing .+? - |C Data interface error: |Ref \w+(?: \w+)? error: "
+    r"|Query Execution error: (?:Execution error: )?|Error applying filter expression to batch: "
+    r"|Error performing .+? - |Arrow error: |C Data interface error: |Ref \w+(?: \w+)? error: "
 )
 # Debug forms of Rust values, tracebacks, and bodies of a bucket, which may hold keys.
 _DUMPS: Final = re.compile(
-    r"(?: in (?:dataset )?schema)?:\s+Schema \{.*|\s*Detail: Python.*|: \w+\(\w+ \{.*", re.DOTALL
+    r"(?: in (?:dataset )?schema)?:\s+Schema \{.*|\s*Received only dynamic expressions:.*"
+    r"|\s*Detail: Python.*|: \w+\((?:\[\(\d+, )?\w+ \{.*",
+    re.DOTALL,
 )
 _BODY: Final = re.compile(r"<\?xml.*?<Code>(\w+)</Code>.*</Error>", re.DOTALL)
 _LONGEST: Final = 600

@@ -11,7 +11,9 @@ from lance import LanceDataset, Session
 
 from lakeroot.model.errors import (
     ConcurrentModificationError,
+    InternalError,
     InvalidInputError,
+    InvalidTableStateError,
     LakerootError,
     TableBranchNotFoundError,
     TableNotFoundError,
@@ -19,7 +21,7 @@ from lakeroot.model.errors import (
 )
 from lakeroot.model.identifiers import show
 from lakeroot.objects.roots import parse_root
-from lakeroot.tables.faults import translated, translation
+from lakeroot.tables.faults import OutOfTimeError, translated, translation
 from lakeroot.tables.versions import LAST_VERSION, MAIN, versions_directory
 
 Result = TypeVar("Result")
@@ -67,6 +69,7 @@ class Workbench:
         local = handle.location.startswith("file:")
         self.location = parse_root(handle.location).uri if local else handle.location
         self.witness = _Witness(handle.namespace_client) if handle.managed else None
+        self._opened: LanceDataset | None = None
 
     @property
     def options(self) -> dict[str, Any]:
@@ -99,7 +102,37 @@ class Workbench:
             return self._open_branch(branch, version)
         if tag is not None:
             return self._open().checkout_version(tag)
-        return self._open() if version is None else self._open_version(version)
+        self._opened = self._open() if version is None else self._open_version(version)
+        return self._opened
+
+    def meaning_of(self, error: LakerootError, doing: str) -> LakerootError:
+        """Give what the catalog said, if that is what Lance failed of."""
+        said = None if self.witness is None else self.witness.said(str(error.__cause__ or ""))
+        if said is None:
+            return error
+        meant = translation(said, doing)
+        meant.__cause__ = said
+        return meant
+
+    def is_gone(self) -> bool:
+        """Tell whether there is no table any more where one was opened, or another one."""
+        if self._opened is None:
+            return False
+        try:
+            with translated("Opening the table"):
+                now = self._open()
+        except TableNotFoundError:
+            return True
+        except LakerootError:
+            return False
+        if now.version < self._opened.version:
+            return True
+        try:
+            with translated("Opening the table"):
+                return _files(self._open(self._opened.version)) != _files(self._opened)
+        except LakerootError:
+            # Old versions are cleaned away.
+            return False
 
     def exists(self) -> bool:
         """Tell whether there is a table with at least one version."""
@@ -133,9 +166,14 @@ class Workbench:
             )
         try:
             with translated("Opening the branch"):
-                return main.checkout_version((branch, version))
+                found = main.checkout_version((branch, version))
         except (TableNotFoundError, TableVersionNotFoundError):
             raise _no_version(version, branch) from None
+        said = None if self.witness is None else self.witness.refusal_of("list_table_versions")
+        if said is not None:
+            # Lance has looked at the files instead, where there may be what came later.
+            raise translation(said, "Opening the branch") from said
+        return found
 
 
 @contextmanager
@@ -146,9 +184,19 @@ def working_on(handle: TableHandle, doing: str) -> Iterator[Workbench]:
         with translated(doing):
             yield bench
     except LakerootError as error:
-        said = None if bench.witness is None else bench.witness.said(str(error.__cause__ or ""))
-        if said is not None:
-            raise translation(said, doing) from said
+        meant = bench.meaning_of(error, doing)
+        # A catalog looks at files as well; what Lance calls bad input, it says of no file.
+        of_files = InternalError | InvalidTableStateError
+        if meant is not error:
+            of_files |= InvalidInputError
+        if isinstance(meant, of_files) and bench.is_gone():
+            raise ConcurrentModificationError(
+                "The table was dropped meanwhile, or is another one now",
+                meant.what,
+                "Look at the table that is there now, then repeat the operation",
+            ) from error
+        if meant is not error:
+            raise meant from meant.__cause__
         if isinstance(error, TableNotFoundError) and handle.table_id:
             raise TableNotFoundError(
                 f"{show(handle.table_id)} has no rows to work on",
@@ -172,6 +220,9 @@ def on_latest(
         try:
             with working_on(handle, doing) as table:
                 return change(table.open(branch=branch))
+        except OutOfTimeError:
+            # It was tried for as long as it may take.
+            raise
         except ConcurrentModificationError:
             if attempt >= handle.attempts:
                 raise
@@ -200,6 +251,10 @@ class _Witness:
 
         return call
 
+    def refusal_of(self, name: str) -> Exception | None:
+        """Give the error of the last call of an operation, if that failed."""
+        return self._errors.get(name)
+
     def said(self, message: str) -> Exception | None:
         """Find the error of the catalog that a message of Lance is about."""
         if message.startswith(_UNKNOWN_OUTCOME):
@@ -224,6 +279,10 @@ def _no_version(version: int | None, branch: str | None = None) -> TableVersionN
         f"The table has no version {version}{where}",
         fix="List the versions of the table to see those it has",
     )
+
+
+def _files(dataset: LanceDataset) -> list[str]:
+    return [file.path for part in dataset.get_fragments() for file in part.data_files()]
 
 
 def _plain(options: Mapping[str, str] | None) -> dict[str, str] | None:

@@ -110,6 +110,11 @@ def create_index(
 ) -> Committed:
     """Build an index on a column and commit it; a name that is taken is refused."""
     kind = _kind(request.index_type)
+    if request.name == "":
+        raise InvalidInputError(
+            "The name of an index cannot be empty",
+            fix="Leave it out to have it named by its column",
+        )
     options = _checked_options(kind, request.options)
 
     def build(dataset: LanceDataset) -> Committed:
@@ -124,6 +129,16 @@ def create_index(
         return Committed(*committed(dataset))
 
     return on_latest(handle, f"Creating the {kind} index", branch, build)
+
+
+def require_scalar(index_type: str) -> None:
+    """Refuse a kind of index that finds vectors."""
+    kind = _kind(index_type)
+    if kind not in SCALAR_TYPES:
+        raise InvalidInputError(
+            f"An index of type {kind} is not a scalar index",
+            fix=f"Use CreateTableIndex, or one of: {', '.join((*SCALAR_TYPES, 'FTS'))}",
+        )
 
 
 def drop_index(handle: TableHandle, name: str, *, branch: str | None = None) -> Committed:

@@ -37,6 +37,12 @@ def files_beside(location: str, storage_options: Mapping[str, str] | None) -> Ob
     return open_root(parse_root(location, storage_options))
 
 
+def is_job_note(path: str) -> bool:
+    """Tell whether a file of a table is the note of a job."""
+    name = path.removeprefix(f"{NOTES}/").removesuffix(".json")
+    return path == f"{NOTES}/{name}.json" and _JOB.fullmatch(name) is not None
+
+
 def note_job(files: Objects, job: str, status: Status, properties: Mapping[str, str]) -> None:
     """Note the state of a job; what was known of it before stays known."""
     before = find_job_note(files, job)

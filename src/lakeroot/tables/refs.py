@@ -41,7 +41,7 @@ class Branch:
 
 def create_tag(handle: TableHandle, tag: str, version: int, *, branch: str | None = None) -> None:
     """Give a version a name; a name that is taken is refused."""
-    _refuse_long(tag)
+    _check_new(tag)
     with working_on(handle, "Creating the tag") as table:
         target = table.open(version=version, branch=branch)
         table.open().tags.create(tag, (_lance_branch(branch), target.version))
@@ -87,7 +87,7 @@ def create_branch(
     from_version: int | None = None,
 ) -> None:
     """Start a branch at a version, the latest unless one is named; a taken name is refused."""
-    _refuse_long(name)
+    _check_new(name)
     with working_on(handle, "Creating the branch") as table:
         source = table.open(version=from_version, branch=from_branch)
         if name in source.branches.list():
@@ -150,6 +150,17 @@ def _tags(handle: TableHandle) -> dict[str, Tag]:
 
 def _lance_branch(branch: str | None) -> str | None:
     return None if branch == MAIN else branch
+
+
+def _check_new(name: str) -> None:
+    """Refuse names that Lance takes and then does not find: it encodes their files twice."""
+    _refuse_long(name)
+    if not name.isascii():
+        raise InvalidInputError(
+            f"The name {name!r} of a tag or branch is not valid",
+            "it has letters that are not ASCII",
+            "Use letters from a to z, digits, '.', '-' and '_'",
+        )
 
 
 def _refuse_long(name: str) -> None:

@@ -7,7 +7,7 @@ from typing import TypeAlias, TypeVar
 
 import lance
 import pyarrow as pa
-from lance import LanceDataset, LanceOperation
+from lance import LanceDataset
 from lance.fragment import FragmentMetadata, write_fragments
 
 from lakeroot.model.errors import (
@@ -18,8 +18,10 @@ from lakeroot.model.errors import (
 )
 from lakeroot.objects.roots import open_root, parse_root
 from lakeroot.tables.arrow import ArrowData
+from lakeroot.tables.expressions import check_predicate, whole, whole_or_none
 from lakeroot.tables.faults import translated
 from lakeroot.tables.handle import TableHandle, Workbench, on_latest, working_on
+from lakeroot.tables.made import transaction_of
 from lakeroot.tables.options import CreateMode, InsertMode
 
 Rows: TypeAlias = bytes | pa.Buffer | pa.Table | pa.RecordBatchReader
@@ -100,7 +102,7 @@ def count_rows(
     """Count the rows of a table, or those a predicate keeps."""
     with working_on(handle, "Counting rows") as table:
         dataset = table.open(version=version, tag=tag, branch=branch)
-        return int(dataset.count_rows(predicate or None))
+        return int(dataset.count_rows(whole_or_none(predicate)))
 
 
 def create(handle: TableHandle, rows: Rows, *, mode: CreateMode = CreateMode.CREATE) -> Inserted:
@@ -141,11 +143,13 @@ def merge_insert(
     def merge(dataset: LanceDataset) -> Merged:
         job = dataset.merge_insert(list(rule.on))
         if rule.when_matched_update_all:
-            job = job.when_matched_update_all(rule.when_matched_update_all_filt)
+            job = job.when_matched_update_all(whole_or_none(rule.when_matched_update_all_filt))
         if rule.when_not_matched_insert_all:
             job = job.when_not_matched_insert_all()
         if rule.when_not_matched_by_source_delete:
-            job = job.when_not_matched_by_source_delete(rule.when_not_matched_by_source_delete_filt)
+            job = job.when_not_matched_by_source_delete(
+                whole_or_none(rule.when_not_matched_by_source_delete_filt)
+            )
         if rule.timeout is not None:
             job = job.retry_timeout(rule.timeout)
         outcome = job.use_index(rule.use_index).execute(data.reader())
@@ -170,7 +174,7 @@ def update(
     expressions = _expressions(updates)
 
     def change(dataset: LanceDataset) -> Updated:
-        outcome = dataset.update(expressions, where=predicate or None)
+        outcome = dataset.update(expressions, where=whole_or_none(predicate))
         return Updated(*committed(dataset), updated_rows=outcome["num_rows_updated"])
 
     return on_latest(handle, "Updating rows", branch, change)
@@ -184,6 +188,8 @@ def delete(handle: TableHandle, predicate: str, *, branch: str | None = None) ->
         )
 
     def change(dataset: LanceDataset) -> Deleted:
+        # Checked first, and not passed on in parentheses: the version will tell what it deleted.
+        check_predicate(dataset, predicate)
         outcome = dataset.delete(predicate)
         return Deleted(*committed(dataset), num_deleted_rows=outcome["num_deleted_rows"])
 
@@ -192,7 +198,7 @@ def delete(handle: TableHandle, predicate: str, *, branch: str | None = None) ->
 
 def committed(dataset: LanceDataset) -> tuple[int, str | None]:
     """Give the version a dataset has after a change, and the id of the change."""
-    transaction = dataset.read_transaction(dataset.version)
+    transaction = transaction_of(dataset, dataset.version)
     return dataset.version, None if transaction is None else transaction.uuid
 
 
@@ -246,16 +252,26 @@ def _first_version(table: Workbench, data: ArrowData) -> Inserted | None:
     fragments: list[FragmentMetadata] = []
     try:
         with translated("Creating the table"):
-            fragments = write_fragments(
-                data.reader(), table.location, mode="create", storage_options=_options(handle)
+            written = write_fragments(
+                data.reader(),
+                table.location,
+                mode="create",
+                storage_options=_options(handle),
+                return_transaction=True,
             )
-            operation = LanceOperation.Overwrite(data.schema, fragments)
-            created = LanceDataset.commit(table.location, operation, max_retries=0, **table.options)
+            # Its schema is that of the files: Lance keeps some columns (blobs) in its own way.
+            fragments = written.operation.fragments
+            created = LanceDataset.commit(
+                table.location, written.operation, max_retries=0, **table.options
+            )
             return Inserted(*committed(created), num_inserted_rows=data.num_rows)
-    except LakerootError:
+    except LakerootError as error:
         if data.problem is not None:
             raise _broken_rows("Creating the table", data.problem) from data.problem
         if not table.exists():
+            if isinstance(table.meaning_of(error, "Creating the table"), InvalidInputError):
+                # The commit was refused; of any other failure it may not be known how it ends.
+                _clear_away(table, _data_files(fragments))
             raise
         return _recognised(table, fragments, data.num_rows)
 
@@ -264,13 +280,25 @@ def _recognised(
     table: Workbench, fragments: list[FragmentMetadata], num_rows: int
 ) -> Inserted | None:
     """Tell whether version 1 is ours after all, and only the reply was lost; else clear away."""
-    mine = {f"data/{file.path}" for fragment in fragments for file in fragment.files}
+    mine = _data_files(fragments)
     first = table.open(version=1)
     theirs = {f"data/{file.path}" for part in first.get_fragments() for file in part.data_files()}
     if mine & theirs:
         return Inserted(*committed(first), num_inserted_rows=num_rows)
-    open_root(parse_root(table.location, table.handle.storage_options)).delete(mine)
+    _clear_away(table, mine)
     return None
+
+
+def _data_files(fragments: list[FragmentMetadata]) -> set[str]:
+    return {f"data/{file.path}" for fragment in fragments for file in fragment.files}
+
+
+def _clear_away(table: Workbench, data_files: set[str]) -> None:
+    files = open_root(parse_root(table.location, table.handle.storage_options))
+    files.delete(data_files)
+    for path in data_files:
+        # Large blobs lie beside their file, in a directory with its name.
+        files.delete_directory(path.removesuffix(".lance"))
 
 
 def _expressions(updates: Mapping[str, str] | Iterable[Sequence[str]]) -> dict[str, str]:
@@ -281,7 +309,7 @@ def _expressions(updates: Mapping[str, str] | Iterable[Sequence[str]]) -> dict[s
             raise InvalidInputError(f"An update is a column and an SQL expression; {pair!r} is not")
         if pair[0] in expressions:
             raise InvalidInputError(f"The column {pair[0]!r} is updated twice")
-        expressions[pair[0]] = pair[1]
+        expressions[pair[0]] = whole(pair[1])
     if not expressions:
         raise InvalidInputError(
             "There is nothing to update", fix="Name at least one column and its new value"

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
@@ -10,9 +11,11 @@ from lance import LanceDataset
 from lance.dataset import LanceScanner
 
 from lakeroot.model.errors import InvalidInputError, TableColumnNotFoundError
-from lakeroot.tables import fulltext
+from lakeroot.tables import fulltext, ranking
 from lakeroot.tables.arrow import ipc_file, translated_reader
+from lakeroot.tables.expressions import check_shown_name, whole, whole_or_none
 from lakeroot.tables.handle import TableHandle, working_on
+from lakeroot.tables.ranking import ROW_ID, SCORE
 
 QUERY_INDEX: Final = "query_index"
 _DOING: Final = "Querying the table"
@@ -83,6 +86,8 @@ def query(handle: TableHandle, wanted: Query) -> pa.RecordBatchReader:
             return _scanner(dataset, _at_least_one(wanted)).to_table().slice(0, 0).to_reader()
         if _is_batch(dataset, wanted) and wanted.offset:
             return _skip_in_each(_scanner(dataset, wanted).to_table(), wanted).to_reader()
+        if wanted.full_text is not None and not _hides_row_ids(wanted):
+            return translated_reader(_text_rows(dataset, wanted), _DOING)
         return translated_reader(_scanner(dataset, wanted).to_reader(), _DOING)
 
 
@@ -113,22 +118,35 @@ def _at_least_one(wanted: Query) -> Query:
 
 
 def _scanner(dataset: LanceDataset, wanted: Query) -> LanceScanner:
+    columns = _columns(wanted)
     options: dict[str, Any] = {
-        "filter": wanted.filter or None,
+        "filter": whole_or_none(wanted.filter),
         "with_row_id": wanted.with_row_id,
-        "columns": wanted.columns,
+        "columns": columns,
     }
     if not _is_batch(dataset, wanted):
         options |= {"limit": min(wanted.k, _MOST), "offset": min(wanted.offset, _MOST) or None}
     if wanted.is_vector_search:
         options |= {"prefilter": wanted.prefilter, "nearest": _nearest(dataset, wanted)}
-        options |= _scored(wanted.columns, "_distance")
+        options |= _scored(columns, "_distance")
     if wanted.full_text is not None:
         options |= {"prefilter": wanted.prefilter, "full_text_query": _text(dataset, wanted)}
-        options |= _scored(wanted.columns, "_score")
+        options |= _scored(columns, SCORE)
     if wanted.fast_search:
         options["fast_search"] = True
-    return dataset.scanner(**options)
+    scanner = dataset.scanner(**options)
+    if isinstance(columns, Mapping):
+        # What an expression makes cannot always be handed out, and then Lance ends the process.
+        _ = scanner.projected_schema
+    return scanner
+
+
+def _columns(wanted: Query) -> Sequence[str] | Mapping[str, str] | None:
+    if not isinstance(wanted.columns, Mapping):
+        return wanted.columns
+    for name in wanted.columns:
+        check_shown_name(name)
+    return {name: whole(expression) for name, expression in wanted.columns.items()}
 
 
 def _scored(columns: Sequence[str] | Mapping[str, str] | None, score: str) -> dict[str, Any]:
@@ -144,17 +162,26 @@ def _scored(columns: Sequence[str] | Mapping[str, str] | None, score: str) -> di
 
 def _nearest(dataset: LanceDataset, wanted: Query) -> dict[str, Any]:
     exact = wanted.minimum_nprobes is None and wanted.maximum_nprobes is None
+    # Skipped rows are found too. Lance makes room for as many as it is asked for, whatever there
+    # is, and ends the process if there is no such room: so it is never asked for more than all.
+    rows = dataset.count_rows()
+    k = max(1, min(wanted.k + wanted.offset, rows))
+    refine_factor = wanted.refine_factor or None
+    if refine_factor is not None:
+        refine_factor = min(refine_factor, -(-rows // k) or 1)
+    ef = wanted.ef or None
+    if ef is not None:
+        ef = min(ef, max(rows, k * (refine_factor or 1)))
     nearest: dict[str, Any] = {
         "column": _vector_column(dataset, wanted),
         "q": [list(one) for one in wanted.vectors] if wanted.vectors else list(wanted.vector),
-        # Skipped rows are found too; more than there are rows would only cost memory.
-        "k": max(1, min(wanted.k + wanted.offset, dataset.count_rows())),
+        "k": k,
         "metric": wanted.distance_type.lower() if wanted.distance_type else None,
         "nprobes": (wanted.nprobes or None) if exact else None,
         "minimum_nprobes": wanted.minimum_nprobes,
         "maximum_nprobes": wanted.maximum_nprobes,
-        "refine_factor": wanted.refine_factor or None,
-        "ef": wanted.ef or None,
+        "refine_factor": refine_factor,
+        "ef": ef,
         "use_index": not wanted.bypass_vector_index,
     }
     if wanted.lower_bound is not None or wanted.upper_bound is not None:
@@ -204,6 +231,63 @@ def _skip_in_each(found: pa.Table, wanted: Query) -> pa.Table:
         for index in range(len(wanted.vectors))
     ]
     return pa.concat_tables(pages)
+
+
+def _text_rows(dataset: LanceDataset, wanted: Query) -> pa.RecordBatchReader:
+    ranked, limit = _ranked(dataset, wanted)
+    plain = _scanner(dataset, wanted)
+    if not ranked.num_rows:
+        return plain.to_table().slice(0, 0).to_reader()
+    names = plain.projected_schema.names
+
+    def read(row_ids: list[int]) -> pa.Table:
+        chosen = f"{ROW_ID} IN ({', '.join(map(str, row_ids))})"
+        columns: Any = _columns(wanted)
+        if not isinstance(columns, Mapping | None):
+            columns = [name for name in columns if name != SCORE]
+        return dataset.scanner(columns=columns, filter=chosen, with_row_id=True).to_table()
+
+    if _computes_with_score(wanted):
+        # Only the search itself knows the scores, so every hit up to the last is read.
+        hits = replace(_as_hits(wanted), k=limit, columns=wanted.columns)
+        found = _scanner(dataset, hits).to_table()
+        return ranking.in_order(found, ranked).select(names).to_reader()
+    parts = ranking.rows_of(ranked, names, read)
+    first = next(parts)
+    batches = (batch for part in chain([first], parts) for batch in part.to_batches())
+    return pa.RecordBatchReader.from_batches(first.schema, batches)
+
+
+def _ranked(dataset: LanceDataset, wanted: Query) -> tuple[pa.Table, int]:
+    """Rank the hits of a page; tell how many hits Lance must find to have all these."""
+    ids = _as_hits(wanted)
+
+    def hits(limit: int) -> pa.Table:
+        return _scanner(dataset, replace(ids, k=limit)).to_table()
+
+    ranked, limit = ranking.best(hits, min(wanted.k + wanted.offset, dataset.count_rows()))
+    if wanted.filter and not wanted.prefilter:
+        # Asked for last, a filter keeps some of the best hits, and does not look for others.
+        kept = _scanner(dataset, replace(ids, k=limit, filter=wanted.filter)).to_table()
+        ranked = ranked.filter(pc.is_in(ranked[ROW_ID], kept[ROW_ID].combine_chunks()))
+    return ranked.slice(wanted.offset, wanted.k), limit
+
+
+def _as_hits(wanted: Query) -> Query:
+    """Ask for the ids and scores of all the hits from the first."""
+    kept = wanted.filter if wanted.prefilter else None
+    return replace(wanted, offset=0, columns=[SCORE], with_row_id=True, filter=kept)
+
+
+def _hides_row_ids(wanted: Query) -> bool:
+    """Tell whether another column takes the name of the row ids, without which none are ranked."""
+    return isinstance(wanted.columns, Mapping) and ROW_ID in wanted.columns
+
+
+def _computes_with_score(wanted: Query) -> bool:
+    if not isinstance(wanted.columns, Mapping):
+        return False
+    return any(SCORE in text for pair in wanted.columns.items() for text in pair)
 
 
 def _text(dataset: LanceDataset, wanted: Query) -> Any:

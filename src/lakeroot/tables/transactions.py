@@ -28,6 +28,7 @@ from lakeroot.objects.contract import Objects
 from lakeroot.objects.roots import open_root, parse_root
 from lakeroot.tables.faults import translated
 from lakeroot.tables.handle import TableHandle, working_on
+from lakeroot.tables.made import transaction_of
 from lakeroot.tables.options import read_mode
 from lakeroot.tables.versions import TREE
 
@@ -265,7 +266,7 @@ def _candidates(line: LanceDataset, read_version: int | None) -> Iterable[int]:
 def _made(line: LanceDataset, version: int) -> TransactionInfo | None:
     try:
         with translated("Reading the transaction"):
-            transaction = line.read_transaction(version)
+            transaction = transaction_of(line, version)
     except (NotFoundError, InvalidInputError):
         return None
     if transaction is None:

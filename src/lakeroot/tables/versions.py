@@ -22,8 +22,14 @@ from lakeroot.model.errors import InvalidInputError
 
 VERSIONS: Final = "_versions"
 TREE: Final = "tree"
+DATA: Final = "data"
 MAIN: Final = "main"
 SUFFIX: Final = ".manifest"
+OF_ANY_BRANCH: Final = rf"(?:{TREE}/(?:(?!_mem_wal/)[^/]+/)+)?"
+"""A pattern of what is before the paths of a branch; before those of the main branch is nothing.
+
+Below ``_mem_wal/`` Lance keeps tables of their own: rows that are not yet in the branch.
+"""
 LAST_VERSION: Final = 2**63 - 1
 """Lance sets the highest bit for detached versions, which no branch lists."""
 
@@ -155,6 +161,11 @@ def versions_directory(branch: str | None = None) -> str:
     if any(part in ("", ".", "..") for part in parts) or "\\" in branch:
         raise InvalidInputError(f"{branch!r} cannot be the name of a branch")
     return f"{TREE}/{branch}/{VERSIONS}"
+
+
+def data_directory(branch: str | None = None) -> str:
+    """Where the data files that are written to a branch lie, relative to the table."""
+    return f"{versions_directory(branch).removesuffix(VERSIONS)}{DATA}"
 
 
 @lru_cache(4096)

@@ -19,6 +19,7 @@ from lakeroot.server.console.rendering import SECURITY
 from lakeroot.server.console.schemas import kind_of, short_type
 from lakeroot.server.console.visit import Visit
 from lakeroot.server.wire import Response
+from lakeroot.tables.expressions import whole, whole_or_none
 
 ROWS: Final = 25
 MOST_ROWS: Final = 200
@@ -41,7 +42,7 @@ def rows(visit: Visit, identifier: Identifier) -> Page:
         chosen = None if len(names) <= MOST_COLUMNS else names[:MOST_COLUMNS]
         found = dataset.scanner(
             columns=chosen,
-            filter=where or None,
+            filter=whole_or_none(where),
             limit=limit + 1,
             offset=offset,
             with_row_id=True,
@@ -49,7 +50,7 @@ def rows(visit: Visit, identifier: Identifier) -> Page:
         ).to_table()
         matching = total
         if where:
-            matching = dataset.count_rows(where) if total <= MOST_COUNTED else None
+            matching = dataset.count_rows(whole(where)) if total <= MOST_COUNTED else None
         shown_version = dataset.version
     data = {
         "id": list(identifier),

@@ -13,6 +13,7 @@ from lakeroot.server.console.summaries import number_in
 from lakeroot.server.console.visit import Visit
 from lakeroot.server.identity.access import Role
 from lakeroot.tables.faults import translated
+from lakeroot.tables.made import transaction_of
 
 PAGE: Final = 40
 
@@ -80,7 +81,7 @@ def _what(dataset: LanceDataset, number: int) -> str:
     """What the transaction of a version did, in a few words."""
     try:
         with translated("Reading the transaction"):
-            transaction = dataset.read_transaction(number)
+            transaction = transaction_of(dataset, number)
     except LakerootError:
         return ""
     if transaction is None:
