@@ -1,5 +1,6 @@
 """Spark scans, writes and merges of Lance tables against Spark's own Parquet, same session."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -67,36 +68,49 @@ def _measure(spark: Any, directory: Path, rows: int, repeats: int) -> Iterator[R
         max(2, repeats - 2),
         1.4,
     )
-    parquet_frame = partial(spark.read.parquet, parquet)
+    yield from _lookups(spark, root, partial(spark.read.parquet, parquet), repeats)
+
+
+def _lookups(spark: Any, root: str, parquet: Callable[[], Any], repeats: int) -> Iterator[Row]:
+    """Look keys up, another one each time; Spark sees a statement anew if it has more spaces."""
+    some = spark.sql("SELECT id, b FROM parquet_t WHERE id % 99991 = 345").collect()
     # Parquet finds a key by its statistics only where the file is in the order of the key.
-    some = spark.sql("SELECT id, b FROM parquet_t WHERE id = 12345").first()
     for column, order in (("b", "in no order"), ("id", "in the order of the file")):
         lakeroot.spark.index(spark, "t", root=root, column=column, kind="BTREE")
-        ours, theirs = (
-            partial(_ask, spark, f"SELECT * FROM {table} WHERE {column} = {some[column]}")
-            for table in ("lake.t", "parquet_t")
-        )
-        yield measured(f"point lookup by a key {order}, SQL", ours, theirs, repeats, 0.2)
-        where = f"{column} = {some[column]}"
+        conditions = [f"{column} = {row[column]}" for row in some]
+        name = f"point lookup by a key {order}"
+        for way, spaces, most in (("SQL", 0, 0.2), ("SQL never seen before", 1, None)):
+            asked = [partial(_ask_where, spark, table, spaces) for table in ("lake.t", "parquet_t")]
+            ours, theirs = (partial(_look, each, itertools.count(), conditions) for each in asked)
+            yield measured(f"{name}, {way}", ours, theirs, repeats, most)
         yield measured(
-            f"point lookup by a key {order}, DataFrame",
-            partial(_found, lakeroot.spark.read, spark, "t", root=root, filter=where),
-            partial(_where, where, parquet_frame),
+            f"{name}, DataFrame",
+            partial(_look, partial(_found, spark, root), itertools.count(), conditions),
+            partial(_look, partial(_where, parquet), itertools.count(), conditions),
             repeats,
             0.2,
         )
 
 
+def _look(work: Callable[[str, int], Any], numbers: Iterator[int], conditions: list[str]) -> Any:
+    number = next(numbers)
+    return work(conditions[number % len(conditions)], number)
+
+
+def _ask_where(spark: Any, table: str, spaces: int, condition: str, number: int) -> Any:
+    return _ask(spark, f"SELECT * FROM {table} WHERE {' ' * spaces * number}{condition}")
+
+
+def _found(spark: Any, root: str, condition: str, _: int) -> Any:
+    return lakeroot.spark.read(spark, "t", root=root, filter=condition).collect()
+
+
+def _where(frame: Callable[[], Any], condition: str, _: int) -> Any:
+    return frame().where(condition).collect()
+
+
 def _ask(spark: Any, text: str) -> Any:
     return spark.sql(text).collect()
-
-
-def _found(read: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    return read(*arguments, **options).collect()
-
-
-def _where(where: str, frame: Callable[[], Any]) -> Any:
-    return frame().where(where).collect()
 
 
 def _asked(question: Callable[[Any], Any], frame: Callable[[], Any]) -> Any:

@@ -32,11 +32,11 @@ def measured(
     ours: Callable[[], Any],
     theirs: Callable[[], Any],
     repeats: int,
-    most: float,
+    most: float | None,
 ) -> Row:
     """Measure both in turn, so that the noise of the machine meets both.
 
-    `most` is how many times the peer's wall time ours may take.
+    `most` is how many times the peer's wall time ours may take, if there is a bar.
     """
     ours(), theirs()
     mine: list[float] = []
@@ -47,5 +47,9 @@ def measured(
             work()
             times.append(time.perf_counter() - start)
     mine_best, peer_best = min(mine), min(peer)
-    note = f"{mine_best / peer_best:.2f}x its time, at most {most:g}x"
-    return Row(name, f"best of {repeats}", mine_best, peer_best, "s", bar=1 / most, note=note)
+    note = f"{mine_best / peer_best:.2f}x its time"
+    size = f"best of {repeats}"
+    if most is None:
+        return Row(name, size, mine_best, peer_best, "s", note=note)
+    note = f"{note}, at most {most:g}x"
+    return Row(name, size, mine_best, peer_best, "s", bar=1 / most, note=note)

@@ -1,5 +1,5 @@
 """The place where Spark looks for data sources: any installed module called ``pyspark_*``."""
 
-from lakeroot.spark.source import QuietSource as DefaultSource
+from lakeroot.spark.source import LakerootSource as DefaultSource
 
 __all__ = ["DefaultSource"]

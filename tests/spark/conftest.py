@@ -12,10 +12,13 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
+import lakeroot
 import lakeroot.spark
 from lakeroot.spark import caring
 from lakeroot.spark.catalogs import DIRECTORY
 from lakeroot.spark.distribute import distribute
+
+MANAGED = {"table_version_management": "true"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -48,6 +51,26 @@ def catalog(root: str) -> lance_namespace.LanceNamespace:
     client = lance_namespace.connect(DIRECTORY, {"root": root})
     client.create_namespace(lance_namespace.CreateNamespaceRequest(id=["shop"]))
     return client
+
+
+@pytest.fixture
+def managed(root: str) -> lakeroot.DirectoryNamespace:
+    """A catalog that arbitrates the versions of its tables."""
+    client = lakeroot.DirectoryNamespace(root=root, **MANAGED)
+    client.create_namespace(lance_namespace.CreateNamespaceRequest(id=["shop"]))
+    return client
+
+
+@pytest.fixture
+def people(catalog: lance_namespace.LanceNamespace) -> str:
+    data = pa.table(
+        {
+            "id": pa.array(range(20), pa.int64()),
+            "name": [f"n{i}" for i in range(20)],
+            "age": pa.array([i % 7 for i in range(20)], pa.int32()),
+        }
+    )
+    return put(catalog, "shop.people", data, max_rows_per_file=6)
 
 
 @pytest.fixture

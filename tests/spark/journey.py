@@ -76,6 +76,8 @@ def journey(spark: SparkSession, root: str) -> dict[str, Any]:
     seen["sql"] = {row.word: row.n for row in found}
 
     seen["deleted"] = lakeroot.spark.delete(spark, "shop.a", root=root, where="id = 1").deleted
+    by_function = "DELETE FROM lake.shop.a AS t WHERE upper(t.word) = 'W2'"
+    seen["deleted by sql"] = lakeroot.spark.sql(spark, by_function).first().deleted
     seen["streamed"] = streamed(spark, root)
     return seen
 

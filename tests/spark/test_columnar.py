@@ -71,6 +71,26 @@ def test_vectors_and_rows_give_the_same_values_of_every_type(spark, catalog, nam
     assert [row.deep for row in vectors[0]] == [[[1], []], None, [[2, 3]]]
 
 
+def test_a_vector_with_a_null_inside_is_read_as_it_is(spark, root, catalog, names):
+    """Another writer may leave one; here it would be refused."""
+    values = [[1.0, None], None, [None, 4.0]]
+    columns = {
+        kind: pa.array(values, pa.list_(getattr(pa, kind)(), 2)) for kind in ("float32", "float64")
+    }
+    columns["inside"] = pa.array([{"v": each} for each in values])
+    location = put(catalog, "shop.holes", pa.table({"id": [0, 1, 2], **columns}))
+    lance.dataset(location).create_scalar_index("id", "BTREE")
+    expected = [(number, each, each, (each,)) for number, each in enumerate(values)]
+    for name in names:
+        rows, plan = physical(spark, f"SELECT * FROM {name}.shop.holes ORDER BY id")
+        assert rows == expected
+        few, plan = physical(spark, f"SELECT * FROM {name}.shop.holes WHERE id >= 0 AND id < 9")
+        assert "LocalTableScan" in plan
+        assert sorted(few) == expected
+    found = lakeroot.spark.read(spark, "shop.holes", root=root, filter="id = 0")
+    assert found.collect() == DataFrame.collect(found) == expected[:1]
+
+
 def test_few_rows_are_those_that_spark_would_collect(spark, root, catalog):
     location = put(catalog, "shop.t", EVERYTHING)
     lance.dataset(location).create_scalar_index("id", "BTREE")
@@ -119,7 +139,7 @@ def test_an_error_in_a_task_reaches_the_driver_in_its_own_words(spark, catalog, 
     spark.sql(f"SELECT sum(id) FROM {names[0]}.shop.t").collect()
     for file in (tmp_path / location).glob("data/*.lance"):
         file.unlink()
-    with pytest.raises(Exception, match="A data file is missing or damaged"):
+    with pytest.raises(Exception, match=r"the file .*\.lance is missing"):
         spark.sql(f"SELECT max(text) FROM {names[0]}.shop.t").collect()
 
 
@@ -161,6 +181,29 @@ def test_few_rows_that_an_index_finds_need_no_job(spark, root, catalog, names):
     some, plan = physical(spark, f"SELECT id FROM {name}.shop.t WHERE id >= 1 AND text = ''")
     assert some == []
     assert "LocalTableScan" not in plan
+
+
+def test_what_no_index_knows_is_read_by_tasks_unless_it_is_little(spark, root, catalog):
+    count = 300_000
+    data = pa.table({"word": [f"w{number}" for number in range(count)], "near": range(count)})
+    location = put(catalog, "shop.words", data)
+    lance.dataset(location).create_scalar_index("word", "BTREE")
+    lance.dataset(location).create_scalar_index("near", "ZONEMAP")
+
+    def looked_up(where):
+        rows = lakeroot.spark.read(spark, "shop.words", root=root).where(where)
+        assert rows.select("near").collect() == [(5,)]
+        return "LocalTableScan" in explained(rows)
+
+    assert looked_up("word = 'w5'")
+    # An index of zones may know as little as that the value can be anywhere.
+    assert not looked_up("near = 5")
+    little = pa.table({"word": ["x1"], "near": [-1]})
+    lance.write_dataset(little, location, mode="append")
+    assert looked_up("word = 'w5'")
+    much = pa.table({"word": [f"x{number}" for number in range(count)], "near": [-1] * count})
+    lance.write_dataset(much, location, mode="append")
+    assert not looked_up("word = 'w5'")
 
 
 def test_a_condition_comes_after_a_limit_or_a_search(spark, root, catalog, names):

@@ -1,8 +1,10 @@
 """The commands that run on Spark, in the session of the tests, as a shell would call them."""
 
 import datetime as dt
-from collections.abc import Iterable
+import io
+import itertools
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,6 +21,7 @@ from tests.spark.conftest import put
 WORDS = pa.table(
     {"id": pa.array(range(40), pa.int64()), "word": [f"w{number}" for number in range(40)]}
 )
+_numbers = itertools.count()
 
 
 def lengths(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -37,10 +40,12 @@ def version(run: Run) -> int:
     return lakeroot.open(run.root)["shop.words"].version
 
 
-def test_every_job_can_be_tried_run_and_read_as_json(spark, run, tmp_path: Path) -> None:
+def test_every_job_can_be_tried_run_and_read_as_json(
+    spark, run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = str(tmp_path / "out")
     module = "tests.spark.test_commands:lengths"
-    jobs: Iterable[tuple[list[str], dict[str, object], dict[str, object]]] = [
+    jobs: list[tuple[list[str], dict[str, object], dict[str, object]]] = [
         (
             ["update", "shop.words", "--set", "word=upper(word)", "--where", "id < 3", "--yes"],
             {"would update": 3},
@@ -63,6 +68,36 @@ def test_every_job_can_be_tried_run_and_read_as_json(spark, run, tmp_path: Path)
             {"rows": 10, "target": out},
         ),
     ]
+    changes = str(tmp_path / "changes.parquet")
+    pq.write_table(WORDS.slice(38).set_column(0, "id", pa.array([39, 99])), changes)
+    gone = str(tmp_path / "gone.csv")
+    Path(gone).write_text("id;word\n99;x\n")
+    deleting = [
+        *("merge", "shop.words", gone, "--on", "id", "--format", "csv", "-R", "sep=;"),
+        *("--when-matched", "delete", "--when-not-matched", "nothing", "--yes"),
+    ]
+    jobs += [
+        (
+            ["merge", "shop.words", changes, "--on", "id"],
+            {"would merge": 2, "inserted": 1, "updated": 1},
+            {"inserted": 1, "updated": 1},
+        ),
+        (
+            deleting,
+            {"deleted": 1, "inserted": 0},
+            {"deleted": 1, "inserted": 0},
+        ),
+        (
+            ["update", "shop.words", "--set", "word='x'", "--where", "word rlike '^w3.$'", "--yes"],
+            {"would update": 10},
+            {"updated": 10},
+        ),
+        (
+            ["delete", "shop.words", "id >= 38", "--yes", "--job-id", "d"],
+            {"would delete": 2},
+            {"deleted": 2},
+        ),
+    ]
     for arguments, planned, expected in jobs:
         before = version(run)
         said = run.json("job", *arguments, "--dry-run")
@@ -74,10 +109,35 @@ def test_every_job_can_be_tried_run_and_read_as_json(spark, run, tmp_path: Path)
     rows = run.json("sql", "SELECT word, twice, size FROM lake.shop.words WHERE id IN (1, 30)")
     assert sorted((row["word"], row["twice"], row["size"]) for row in rows) == [
         ("W1", 2, 2),
-        ("w30", 60, 3),
+        ("x", 60, 3),
     ]
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    assert run("job", *deleting[:-1])[0] == 130
     again = run.json("job", "backfill", "shop.words", "--set", "twice=id * 2", "--job-id", "a")
     assert flat(again)["already_done"] is True
+
+
+def test_a_table_is_converted_into_another_catalog(spark, run, tmp_path: Path) -> None:
+    other = str(tmp_path / "other")
+    lakeroot.open(other, table_version_management="true").create_namespace("shop")
+    convert = ["job", "convert", "shop.words", other, "--job-id", "c"]
+
+    planned = flat(run.json(*convert, "--dry-run"))
+    assert (planned["rows"], planned["files"], planned["already_done"]) == (40, 0, False)
+    assert lakeroot.open(other).tables("shop") == []
+    done = flat(run.json(*convert))
+    assert (done["rows"], done["version"], done["already_done"]) == (40, 1, False)
+    assert lakeroot.open(other)["shop.words"].count() == 40
+    assert flat(run.json(*convert))["already_done"] is True
+
+    code, _, said = run(*convert[:-2])
+    assert (code, "already exists" in said) == (4, True)
+    lakeroot.open(run.root)["shop.words"].append([{"id": 99, "word": "x"}])
+    old = [*convert[:-2], "--to", "shop.old", "--version", "1", "-T", "durable=false"]
+    assert flat(run.json(*old))["rows"] == 40
+    assert lakeroot.open(other)["shop.old"].count() == 40
+    for wrong in (["shop.wrods", other], ["shop.words", other, "-T", "durable"]):
+        assert run("job", "convert", *wrong, "--dry-run")[0] != 0
 
 
 def flat(answer: object) -> dict[str, object]:
@@ -147,7 +207,7 @@ def test_a_table_is_exported_into_an_iceberg_catalog(spark, root, catalog, tmp_p
         other = load_catalog("other", type="rest", uri=uri)
         other.create_namespace("shop")
 
-        def export(mode: str, **options: object) -> int:
+        def export(mode: str, **options: Any) -> int:
             return lakeroot.spark.export(
                 spark,
                 "shop.t",
@@ -175,3 +235,65 @@ def test_a_table_is_exported_into_an_iceberg_catalog(spark, root, catalog, tmp_p
         assert ids() == [1, 2]
         assert export("overwrite", filter="id > 99") == 0
         assert ids() == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected", "words"),
+    [
+        ("SELEC 1", 2, "PARSE_SYNTAX_ERROR"),
+        ("SELECT wrod FROM {0}.shop.words", 2, "`word`"),
+        ("SELECT * FROM {0}.shop.words VERSION AS OF 99", 3, "no version 99"),
+        ("SELECT * FROM {0}.shop.words VERSION AS OF 'none'", 3, "no tag 'none'"),
+    ],
+)
+def test_a_statement_that_cannot_be_run_is_said_in_three_lines(
+    run, statement: str, expected: int, words: str
+) -> None:
+    name = f"said{next(_numbers)}"
+    code, _, said = run("sql", "--name", name, statement.format(name))
+    assert code == expected, said
+    assert words in said
+    assert len(said.splitlines()) <= 3
+
+
+PIPELINE = """\
+name: daily
+catalog: {root: lake, properties: {table_version_management: true}}
+sources: {raw: {sql: "SELECT id FROM range(3)"}}
+tables: [{table: shop.numbers, from: raw, checks: [{expression: "id < 2"}]}]
+"""
+
+
+def test_a_pipeline_is_planned_run_once_and_read_as_json(
+    spark, capsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LAKEROOT_ROOT", raising=False)
+    lake = lakeroot.open(str(tmp_path / "lake"), table_version_management="true")
+    lake.create_namespace("shop")
+    run, file = Run("", capsys), tmp_path / "pipeline.yaml"
+    file.write_text(PIPELINE)
+    planned = run.json("run", str(file), "--plan")
+    assert {"step": "append shop.numbers (new) from raw, 1 checks"} in planned
+    assert lake.tables() == []
+    code, _, said = run("run", str(file))
+    assert code == 1
+    assert "1 of 3 rows break it" in said
+    assert "Traceback" not in said
+    file.write_text(PIPELINE.replace("id < 2", "id < 3"))
+    for _ in range(2):
+        done = run.json("run", str(file), "--run-id", "monday")
+        assert [(one["table"], one["version"]) for one in done] == [("shop.numbers", 1)]
+    assert lake["shop.numbers"].count() == 3
+
+
+@pytest.mark.parametrize(
+    "words", [["--root", "elsewhere"], ["--profile", "x"], ["-P", "a=b"], ["--as-of", "1"]]
+)
+def test_a_pipeline_refuses_to_be_pointed_elsewhere(
+    capsys, tmp_path: Path, words: list[str]
+) -> None:
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(PIPELINE)
+    code, _, said = Run("", capsys)(*words, "run", str(file), "--plan")
+    assert code == 2
+    assert f"{words[0]} is not for pipelines" in said

@@ -16,9 +16,11 @@ from lakeroot.model.errors import InvalidInputError
 from lakeroot.namespace.deltacat import DeltaCatNamespace
 from lakeroot.spark import caring
 from lakeroot.spark.distribute import distribute
+from lakeroot.storage.unneeded import UNNAMED
 from tests.cli.running import Run
 from tests.fsck import metastores
 from tests.fsck.conftest import ROWS, directory, fill, make_old, newest, opened
+from tests.fsck.lost import lose, merge
 from tests.fsck.test_gc import leave_uncommitted
 from tests.fsck.test_old_versions import age_manifests, versions_of
 from tests.iceberg.servers import weed
@@ -51,6 +53,7 @@ def littered(request, tmp_path):
     private.mkdir()
     shutil.copy(newest(directory(root, "air$t1")), private)
     (directory(root, "air$t2") / "data" / "x.lance#12300000000").write_bytes(b"half")
+    lose(directory(root, "air$t2"), merge)
     for number in range(4):
         age_manifests(directory(root, f"air$t{number}"), days=20)
     make_old(root, days=10)
@@ -174,7 +177,10 @@ def test_tasks_collect_what_one_process_collects_in_a_metastore(
     kept = shutil.copytree(where, tmp_path / "kept")
     metastores.opened(root).drop_table("r")
     shutil.move(kept, where)  # What a writer leaves that dies before it has deleted the data.
-    age_manifests(metastores.location_of(root, "t"), days=20)
+    table = metastores.location_of(root, "t")
+    lost = lose(table, merge)
+    metastores.leave_unfinished_file(root)
+    age_manifests(table, days=20)
     make_old(root, days=10)
     copy = Path(shutil.copytree(root, tmp_path / "copy"))
     properties = {"root": str(root)}
@@ -196,6 +202,8 @@ def test_tasks_collect_what_one_process_collects_in_a_metastore(
     assert {path for path, *_ in told(planned)} <= {path for path, *_ in told(done)}
     assert without_clocks(told(done)) == without_clocks(told(alone))
     assert any(one.path == where.relative_to(root).as_posix() for one in done.garbage)
+    location = table.relative_to(root).as_posix()
+    assert {f"{location}/{path}" for path in lost} <= {one.path for one in done.garbage}
     assert len(left(root)) == len(left(copy)) < len(list(copy.rglob("*")))
     assert len(many_tasks) >= 8
     assert metastores.opened(root)["air.t"].count() == 18
@@ -226,6 +234,9 @@ def test_tasks_do_the_same_as_one_process_in_an_iceberg_catalog(
     private = place.table / f"_lakeroot-{uuid4().hex}"
     private.mkdir()
     shutil.copy(newest(place.table), private)
+    place.hand.create_table(f"{place.name}.lost", ROWS)
+    (victim,) = (place.root / place.name).glob("lost-*.lance")
+    lose(victim, merge)
     (wounded,) = (place.root / place.name).glob("u-*.lance")
     next((wounded / "data").iterdir()).unlink()
     age_manifests(place.table, days=20)
@@ -244,6 +255,7 @@ def test_tasks_do_the_same_as_one_process_in_an_iceberg_catalog(
     assert told(done) == told(planned)
     assert {one.why for one in done.garbage} >= {
         "a transaction was cut off",
+        UNNAMED,
         "no table is there, and it has no version",
         f"3 old versions of {place.name}.t",
     }

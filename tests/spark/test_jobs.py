@@ -1,8 +1,8 @@
 """Jobs on tables: merge, delete, update, compact, index, backfill, ingest, export."""
 
 import threading
-import time
 from pathlib import Path
+from typing import Any
 
 import lance
 import lance_namespace
@@ -19,20 +19,9 @@ from lakeroot.model.errors import (
     TableColumnNotFoundError,
     TableIndexAlreadyExistsError,
 )
+from lakeroot.spark.refilling import refill
 from tests.spark.conftest import put
 from tests.spark.test_writing import frame, orphans, rows, where
-
-
-@pytest.fixture
-def people(catalog):
-    data = pa.table(
-        {
-            "id": pa.array(range(20), pa.int64()),
-            "name": [f"n{i}" for i in range(20)],
-            "age": pa.array([i % 7 for i in range(20)], pa.int32()),
-        }
-    )
-    return put(catalog, "shop.people", data, max_rows_per_file=6)
 
 
 def changes(spark):
@@ -55,6 +44,40 @@ def test_an_upsert_replaces_and_inserts(spark, root, people, strategy):
     assert content(people) == before | {3: ("three", 33), 19: ("last", 99), 100: ("new", 1)}
     lance.dataset(people).validate()
     assert orphans(people) == set()
+
+
+@pytest.mark.parametrize("strategy", ["driver", "spark"])
+def test_keys_that_sql_finds_equal_are_one_key(spark, root, catalog, strategy):
+    """Zero has two signs, and what is not a number many bits."""
+    kind = pa.schema([("key", pa.float64()), ("name", pa.string())])
+    old = {"key": [0.0, -0.0, 1.5, float("nan")], "name": ["zero", "minus", "more", "none"]}
+    location = put(catalog, "shop.t", pa.table(old, kind))
+    given = [(-0.0, "new zero"), (float("nan"), "new none"), (2.5, "new")]
+    source = spark.createDataFrame(given, "key double, name string")
+    done = lakeroot.spark.merge(source, "shop.t", root=root, on="key", strategy=strategy)
+    assert (done.inserted, done.updated) == (1, 3)
+    names = lance.dataset(location).to_table().column("name").to_pylist()
+    assert sorted(names) == ["more", "new", "new none", "new zero", "new zero"]
+
+
+def test_a_merge_takes_columns_of_any_name(spark, root, catalog):
+    """Names that a merge marks rows with may be those of columns, and so may keys called `rows`."""
+    names = ["rows", "__clause", "__in_source", "__lakeroot_is_there", "__LAKEROOT_CLAUSE"]
+    location = put(catalog, "shop.t", pa.table({name: [1, 2] for name in names}))
+    row = ", ".join(f"id + 10 AS {name}" for name in names[1:])
+    source = spark.sql(f"SELECT id AS rows, {row}, 7 AS __in_target FROM range(2, 4)")
+    for _ in range(2):
+        lakeroot.spark.merge(
+            source, "shop.t", root=root, on="rows", strategy="spark", merge_schema=True
+        )
+    found = lance.dataset(location).to_table().sort_by("rows").to_pylist()
+    assert [list(each.values()) for each in found] == [
+        [1, 1, 1, 1, 1, None],
+        [2, 12, 12, 12, 12, 7],
+        [3, 13, 13, 13, 13, 7],
+    ]
+    with pytest.raises(InvalidInputError, match="has 2 rows with rows=2"):
+        lakeroot.spark.merge(source.union(source), "shop.t", root=root, on="rows")
 
 
 @pytest.mark.parametrize("strategy", ["driver", "spark"])
@@ -221,79 +244,6 @@ def test_an_impossible_index_is_refused(spark, root, people):
         lakeroot.spark.index(spark, "shop.people", root=root, column="id", kind="IVF_PQ")
 
 
-def test_a_column_is_backfilled_by_sql(spark, root, people):
-    lance.dataset(people).delete("id = 2")
-    done = lakeroot.spark.backfill(
-        spark, "shop.people", root=root, values={"twice": "id * 2"}, job_id="twice"
-    )
-    assert (done.fragments, done.computed) == (4, 4)
-    table = lance.dataset(people).to_table()
-    assert table.column("twice").to_pylist() == [i * 2 for i in table.column("id").to_pylist()]
-    again = lakeroot.spark.backfill(
-        spark, "shop.people", root=root, values={"twice": "id * 2"}, job_id="twice"
-    )
-    assert again.already_done
-    with pytest.raises(AlreadyExistsError, match="twice"):
-        lakeroot.spark.backfill(
-            spark, "shop.people", root=root, values={"twice": "id"}, job_id="other"
-        )
-
-
-def test_a_killed_backfill_goes_on_where_it_stopped(spark, root, people, tmp_path):
-    """The function dies in one fragment; the others are not computed a second time."""
-    marks = str(tmp_path)
-
-    def embed(batch):
-        first = batch.column(0)[0].as_py()
-        if batch.num_rows > 1:  # Lance tries the function with one row to learn its types
-            (Path(marks) / f"{first}-{len(list(Path(marks).glob(f'{first}-*')))}").touch()
-        if first == 12 and not (Path(marks) / "mended").exists():
-            # Spark stops the other tasks at the failure: it comes when the first two are done.
-            end = time.monotonic() + 60
-            while len(list(Path(people).glob("_lakeroot/backfills/*/*.json"))) < 2:
-                assert time.monotonic() < end, "the other tasks left no notes"
-                time.sleep(0.02)
-            raise RuntimeError("the model fell over")
-        return pa.record_batch({"size": pa.array([len(str(v)) for v in batch.column(0)])})
-
-    def run():
-        return lakeroot.spark.backfill(
-            spark, "shop.people", root=root, values=embed, reads=["id"], job_id="embed"
-        )
-
-    with pytest.raises(LakerootError, match="the model fell over"):
-        run()
-    assert "size" not in lance.dataset(people).schema.names
-    (tmp_path / "mended").touch()
-    lakeroot.spark.write(frame(spark, 200, 205).selectExpr("id", "name"), "shop.people", root=root)
-    lance.dataset(people).delete("id = 1")
-    done = run()
-    assert 0 < done.computed < done.fragments
-    assert len(list(tmp_path.glob("0-*"))) == 1
-    table = lance.dataset(people).to_table()
-    assert table.column("size").to_pylist() == [len(str(i)) for i in table.column("id").to_pylist()]
-    assert table.num_rows == 24
-
-
-def test_a_function_that_makes_other_columns_of_other_rows_is_refused(spark, root, people):
-    mended: list[bool] = []
-
-    def made(batch):
-        name = "late" if batch.column(0)[0].as_py() >= 12 and not mended else "early"
-        return pa.record_batch({name: batch.column(0)})
-
-    def run():
-        return lakeroot.spark.backfill(
-            spark, "shop.people", root=root, values=made, reads=["id"], job_id="mixed"
-        )
-
-    with pytest.raises(InvalidInputError, match="computes different columns"):
-        run()
-    assert lance.dataset(people).schema.names == ["id", "name", "age"]
-    mended.append(True)
-    assert (run().computed, lance.dataset(people).schema.names[-1]) == (4, "early")
-
-
 def test_files_come_in_and_go_out(spark, root, catalog, tmp_path):
     pq.write_table(pa.table({"a": [1, 2, 3]}), tmp_path / "x.parquet")
     (tmp_path / "y.csv").write_text("a,b\n4,x\n5,y\n")
@@ -353,3 +303,111 @@ def test_a_catalog_that_arbitrates_versions_takes_every_kind_of_commit(spark, ro
     request = lance_namespace.ListTableVersionsRequest(id=["shop", "t"])
     listed = [version.version for version in client.list_table_versions(request).versions]
     assert sorted(listed) == list(range(1, table.version + 1))
+
+
+CALLS: dict[str, Any] = {
+    "delete": lambda spark, **more: lakeroot.spark.delete(spark, where="id < 3", **more),
+    "update": lambda spark, **more: lakeroot.spark.update(spark, set={"age": "age + 1"}, **more),
+    "compact": lakeroot.spark.compact,
+    "index": lambda spark, **more: lakeroot.spark.index(spark, column="id", kind="BTREE", **more),
+    "merge": lambda spark, **more: lakeroot.spark.merge(changes(spark), on="id", **more),
+    "backfill": lambda spark, **more: lakeroot.spark.backfill(
+        spark, values={"twice": "id * 2"}, job_id="twice", **more
+    ),
+    "refill": lambda spark, **more: refill(
+        spark, column="age", expression="age + 1", job_id="older", **more
+    ),
+}
+
+
+@pytest.mark.parametrize("job", CALLS)
+@pytest.mark.parametrize("option", [{"dryrun": True}, {"brunch": "dev"}])
+def test_a_job_refuses_what_it_does_not_know(spark, root, people, job, option):
+    with pytest.raises(InvalidInputError, match="There is no option"):
+        CALLS[job](spark, table="shop.people", root=root, **option)
+    assert lance.dataset(people).version == 1
+
+
+@pytest.mark.parametrize("job", ["delete", "update", "compact", "index", "backfill", "refill"])
+def test_a_job_that_works_on_the_main_branch_alone_refuses_another(spark, root, people, job):
+    lance.dataset(people).create_branch("dev")
+    with pytest.raises(InvalidInputError, match="no option 'branch'"):
+        CALLS[job](spark, table="shop.people", root=root, branch="dev")
+    assert content(people)[0] == ("n0", 0)
+
+
+def test_a_merge_has_no_mode(spark, root, people):
+    with pytest.raises(InvalidInputError, match="no mode"):
+        CALLS["merge"](spark, table="shop.people", root=root, mode="overwrite")
+
+
+def test_a_dry_run_counts_what_would_change_and_changes_nothing(spark, root, people, tmp_path):
+    where = {"table": "shop.people", "root": root, "dry_run": True}
+    assert CALLS["delete"](spark, **where).deleted == 3
+    assert CALLS["update"](spark, **where).updated == 20
+    merged = CALLS["merge"](spark, **where)
+    assert (merged.version, merged.inserted, merged.updated, merged.deleted) == (1, 1, 2, 0)
+    wide = changes(spark).selectExpr("*", "age AS more")
+    merged = lakeroot.spark.merge(wide, on="id", mergeSchema=True, **where)
+    assert (merged.inserted, merged.updated) == (1, 2)
+    new = lakeroot.spark.merge(
+        changes(spark), "shop.new", on="id", root=root, dry_run=True, when_not_matched="nothing"
+    )
+    assert (new.version, new.inserted) == (0, 0)
+    out = tmp_path / "out"
+    assert lakeroot.spark.export(spark, target=str(out), filter="id < 5", **where) == 5
+    assert not out.exists()
+    copied = lakeroot.spark.convert(
+        spark,
+        "shop.people",
+        "shop.copy",
+        source={"root": root},
+        target={"root": root},
+        dry_run=True,
+    )
+    assert (copied.version, copied.rows) == (0, 20)
+    assert lance.dataset(people).version == 1
+    assert lakeroot.open(root).tables() == ["shop.people"]
+
+
+def test_a_dry_run_finds_what_the_job_would_be_refused_for(spark, root, people, tmp_path):
+    where = {"table": "shop.people", "root": root, "dry_run": True}
+    with pytest.raises(InvalidInputError, match="nme"):
+        lakeroot.spark.delete(spark, where="nme = 1", **where)
+    with pytest.raises(TableColumnNotFoundError, match="'age'"):
+        lakeroot.spark.update(spark, set={"aeg": "1"}, **where)
+    with pytest.raises(InvalidInputError, match="2 rows with id=3"):
+        lakeroot.spark.merge(changes(spark).union(changes(spark)), on="id", **where)
+    source = str(tmp_path / "rows.csv")
+    Path(source).write_text("id,nme\n1,x\n")
+    with pytest.raises(InvalidInputError, match="has no column 'nme'"):
+        lakeroot.spark.ingest(spark, source, format="csv", **where)
+    with pytest.raises(AlreadyExistsError):
+        lakeroot.spark.ingest(spark, source, format="csv", mode="create", **where)
+
+
+def test_an_update_and_a_delete_with_a_job_id_happen_once(spark, root, people):
+    again = []
+    for _ in range(2):
+        updated = CALLS["update"](spark, table="shop.people", root=root, job_id="birthday")
+        deleted = CALLS["delete"](spark, table="shop.people", root=root, job_id="purge")
+        again.append((updated.already_done, deleted.already_done))
+    assert again == [(False, False), (True, True)]
+    assert content(people)[3] == ("n3", 4)
+    assert lance.dataset(people).version == 3
+
+
+@pytest.mark.parametrize("strategy", ["driver", "spark"])
+def test_a_merge_says_why(spark, root, strategy):
+    managed = lakeroot.DirectoryNamespace(root=root, table_version_management="true")
+    where = {"root": root, "property.table_version_management": "true"}
+    lakeroot.spark.write(changes(spark), "people", **where)
+    lakeroot.spark.merge(
+        changes(spark).selectExpr("id + 1 AS id", "name", "age"),
+        "people",
+        on="id",
+        strategy=strategy,
+        message="they moved",
+        **where,
+    )
+    assert managed.history(1)[0].message == "they moved"

@@ -151,12 +151,14 @@ def test_a_column_that_nobody_can_compute_is_not_declared(namespace, orders):
     assert lance.dataset(orders).schema.names == ["id", "age"]
 
 
-def test_a_failed_job_says_why(namespace):
+def test_a_failed_job_says_why(namespace, orders):
     computed(namespace, "twice", "id * 2")
-    request = {"id": ORDERS, "column": "twice", "where": "nothing > 1"}
-    found = outcome(namespace, ORDERS, namespace.alter_table_backfill_columns(request).job_id)
-    assert found.status == "FAILED"
-    assert "nothing" in found.properties["error"]
+    for where, word in (("nothing > 1", "nothing"), ("id >= 18 LIMIT 1", "LIMIT")):
+        request = {"id": ORDERS, "column": "twice", "where": where}
+        found = outcome(namespace, ORDERS, namespace.alter_table_backfill_columns(request).job_id)
+        assert found.status == "FAILED"
+        assert word in found.properties["error"]
+    assert set(lance.dataset(orders).to_table().column("twice").to_pylist()) == {None}
     with pytest.raises(LanceNamespaceError) as missing:
         outcome(namespace, ORDERS, "0" * 8 + "-0000-0000-0000-" + "0" * 12)
     assert missing.value.code == 10
@@ -264,3 +266,27 @@ def test_a_client_of_the_server_has_a_column_filled(root, orders):
         assert found.status == "SUCCEEDED", found.properties
     values = lance.dataset(orders).to_table().column("twice").to_pylist()
     assert values == [i * 2 for i in range(20)]
+
+
+def test_a_backfill_is_done_again_for_a_column_that_was_dropped_and_added(
+    spark, root, orders, monkeypatch
+):
+    """The fragments are the same, but the values would land in the column that is gone."""
+
+    def fill():
+        return refill(
+            spark, "shop.orders", root=root, column="age", expression="id * 3", job_id="one"
+        )
+
+    def died(*_, **__):
+        raise RuntimeError("died")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("lakeroot.spark.refilling.commit", died)
+        with pytest.raises(RuntimeError, match="died"):
+            fill()
+    lance.dataset(orders).drop_columns(["age"])
+    lance.dataset(orders).add_columns(pa.field("age", pa.int64()))
+    assert fill().computed == 4
+    values = lance.dataset(orders).to_table().column("age").to_pylist()
+    assert values == [i * 3 for i in range(20)]

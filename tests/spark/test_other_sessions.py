@@ -47,6 +47,7 @@ def check(seen: dict[str, Any]) -> None:
     assert seen["merged"] == [25, 5]
     assert seen["sql"] == {"zero": 1, "w1": 1, "merged": 30}
     assert seen["deleted"] == 1
+    assert seen["deleted by sql"] == 1
     assert seen["streamed"] == 30
 
 

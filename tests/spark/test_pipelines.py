@@ -1,7 +1,10 @@
 """Pipelines: from files to several tables in one publication."""
 
+from dataclasses import replace
+
 import lance
 import lance_namespace
+import pyarrow as pa
 import pytest
 
 import lakeroot
@@ -10,20 +13,14 @@ from lakeroot.model.errors import (
     InvalidInputError,
     InvalidTableStateError,
     LakerootError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
     UnsupportedOperationError,
 )
-from lakeroot.spark import pipelines
+from lakeroot.spark import commits, pipelines
 from lakeroot.spark.catalogs import Catalog
 from lakeroot.spark.pipelines import Check, Pipeline, Source, Step, Target
-
-MANAGED = {"table_version_management": "true"}
-
-
-@pytest.fixture
-def managed(root):
-    client = lakeroot.DirectoryNamespace(root=root, **MANAGED)
-    client.create_namespace(lance_namespace.CreateNamespaceRequest(id=["shop"]))
-    return client
+from tests.spark.conftest import MANAGED, put
 
 
 @pytest.fixture
@@ -108,6 +105,22 @@ def pipeline(root, *tables, properties=MANAGED, **more):
     )
 
 
+def test_a_pipeline_leaves_no_names_in_the_session_and_takes_none_away(spark, root, managed):
+    spark.range(3).createOrReplaceTempView("raw")
+    step = Step(name="left", sql="SELECT id FROM raw WHERE id > 4")
+    pipelines.run(spark, pipeline(root, Target(table="shop.one", source="left"), steps=(step,)))
+    try:
+        assert lakeroot.spark.read(spark, "shop.one", root=root).count() == 5
+        assert spark.table("raw").count() == 3
+        uses = Step(name="uses", sql="SELECT * FROM left")
+        two = pipeline(root, Target(table="shop.two", source="uses"), steps=(uses,))
+        with pytest.raises(LakerootError, match="left"):
+            pipelines.run(spark, two)
+        assert spark.table("raw").count() == 3
+    finally:
+        spark.catalog.dropTempView("raw")
+
+
 def test_a_failed_check_publishes_nothing(spark, root, managed):
     good = Target(table="shop.good", source="raw")
     for wrong, words in (
@@ -158,11 +171,37 @@ def test_a_catalog_without_versions_is_refused_or_published_one_by_one(spark, ro
     [
         (("keys: id", "kes: id"), 16, "'keys'"),
         (("mode: merge", "mode: merg"), 13, "'merge'"),
-        (("from: cities", "from: citis"), 13, "'cities'"),
+        (("from: cities", "from: citis"), 22, "'cities'"),
         (("format: csv", "format: csw"), 6, "'csv'"),
         (("  - name: cities", "  - nam: cities"), 8, "'name'"),
         (("name: daily", "name: [daily"), 2, "not YAML"),
         (("  root: lake", "  rot: lake"), 3, "'root'"),
+        (("  root: lake", "  profile: nowhere"), 3, "There is no profile 'nowhere'"),
+        (("  root: lake", "  root:"), 3, "a text should be here"),
+        (("properties: {table_version_management: true}", "properties: x"), 4, "a mapping"),
+        (("name: daily", "name: [daily]"), 1, "a text should be here"),
+        (("name: daily", "name: daily\nname: hourly"), 2, "'name' is here twice"),
+        (("name: daily", "? [a, b]\n: c\nname: daily"), 1, "a key should be a word"),
+        (("message: the daily load", "message: !!python/name:os.getcwd"), 24, "determine a con"),
+        (("message: the daily load", "atomic: 'false'"), 24, "true or false"),
+        (("path: orders.csv", "path: orders.csv, version: 3"), 6, "no `version`"),
+        (("path: orders.csv", "path: orders.csv, table: shop.t"), 6, "`path` and `table`"),
+        (("format: csv, path: orders.csv", "table: shop.t, version: abc"), 6, "a number"),
+        (("format: csv, path: orders.csv", "table: shop.t, version: 1, tag: a"), 6, "exclude"),
+        (("format: csv, path: orders.csv", "table: shop.t, options: {lmit: 1}"), 6, "'limit'"),
+        (("path: orders.csv", "path: orders.csv, options: x"), 6, "a mapping"),
+        (("path: orders.csv", "path: [orders.csv]"), 6, "a text"),
+        (("tests.spark.test_pipelines:doubled", "tests.spark"), 10, "module:function"),
+        (("name: doubled", "name: cities"), 10, "'cities' is used twice"),
+        (("name: doubled", "name: raw"), 10, "'raw' is used twice"),
+        (("table: shop.cities", "table: shop.orders"), 22, "'shop.orders' is used twice"),
+        (("keys: id", "keys:"), 16, "a text"),
+        (('rows: ">= 1"', 'rows: ">= x"'), 18, "not a number of rows"),
+        (('rows: ">= 1"', "{}"), 18, "always holds"),
+        (("not_null: [id, city]", "not_null: []"), 19, "always holds"),
+        (("mode: append}", "mode: append, options: {vektors: 'x:1'}}"), 23, "'vectors'"),
+        (("mode: append}", "mode: append, options: {branch: dev}}"), 23, "main branches"),
+        (("mode: append}", "mode: append, options: {mode: create}}"), 23, "a key of the table"),
     ],
 )
 def test_a_broken_file_is_reported_with_its_line(tmp_path, change, line, words):
@@ -176,3 +215,85 @@ def test_a_broken_file_is_reported_with_its_line(tmp_path, change, line, words):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(InvalidInputError, match="nowhere"):
         pipelines.load(tmp_path / "nowhere.yaml")
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfename", None])
+def test_a_file_that_is_no_text_is_refused(tmp_path, content):
+    file = tmp_path / "pipeline.yaml"
+    if content is None:
+        file.mkdir()
+    else:
+        file.write_bytes(content)
+    with pytest.raises(InvalidInputError, match="cannot be read as a text"):
+        pipelines.load(file)
+
+
+def test_a_pipeline_writes_the_catalog_of_a_profile(tmp_path, monkeypatch):
+    config = tmp_path / "config.toml"
+    config.write_text('[profiles.dev]\nroot = "/somewhere"\n')
+    monkeypatch.setenv("LAKEROOT_CONFIG", str(config))
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(FILE.replace("root: lake", "profile: dev"))
+    assert dict(pipelines.load(file).catalog.properties)["root"] == "/somewhere"
+
+
+@pytest.mark.parametrize("name", ["count", "rows", "a b"])
+def test_a_key_may_have_any_name(spark, root, managed, name):
+    step = Step(name="named", sql=f"SELECT id AS `{name}` FROM raw")
+    unique = Target(table="shop.t", source="named", checks=(Check(unique=(name,)),))
+    done = pipelines.run(spark, pipeline(root, unique, steps=(step,)))
+    assert done.tables[0].rows == 10
+
+
+def test_a_check_that_is_neither_true_nor_false_is_refused(spark, root, managed):
+    target = Target(table="shop.t", source="raw", checks=(Check(expression="k"),))
+    with pytest.raises(InvalidInputError, match="neither true nor false"):
+        pipelines.run(spark, pipeline(root, target))
+
+
+def test_a_run_that_was_cut_off_between_two_tables_goes_on_with_the_second(
+    spark, root, catalog, monkeypatch
+):
+    first, second = (Target(table=f"shop.{name}", source="raw") for name in ("first", "second"))
+    both = pipeline(root, first, second, properties={}, atomic=False)
+    calls: list[object] = []
+
+    def cut_off(*arguments, **more):
+        calls.append(arguments)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return commits.commit(*arguments, **more)
+
+    monkeypatch.setattr("lakeroot.spark.publishing.commit", cut_off)
+    with pytest.raises(KeyboardInterrupt):
+        pipelines.run(spark, both, run_id="1")
+    done = pipelines.run(spark, both, run_id="1")
+    assert [(one.table, one.version, one.rows) for one in done.tables] == [
+        ("shop.first", 1, 0),
+        ("shop.second", 1, 10),
+    ]
+    for name in ("first", "second"):
+        assert lakeroot.open(root)[f"shop.{name}"].count() == 10
+    assert pipelines.run(spark, both, run_id="1").already_done
+
+
+def test_tables_keep_stable_row_ids_where_they_are_asked_for(spark, root, managed):
+    target = Target(table="shop.t", source="raw", options={"stableRowIds": True})
+    pipelines.run(spark, pipeline(root, target))
+    table = lance.dataset(namespace_client=managed, table_id=["shop", "t"])
+    assert table.has_stable_row_ids
+
+
+def test_a_plan_fails_where_the_run_would(root, managed):
+    good = Target(table="shop.t", source="raw")
+    with pytest.raises(UnsupportedOperationError, match="table_version_management"):
+        pipelines.plan(replace(pipeline(root, good), catalog=Catalog.at(f"{root}2", {})))
+    missing = (Source(name="raw", table="shop.missing"),)
+    with pytest.raises(TableNotFoundError, match=r"shop\.missing"):
+        pipelines.plan(replace(pipeline(root, good), sources=missing))
+    step = Step(name="x", python="nowhere:f")
+    with pytest.raises(InvalidInputError, match="nowhere"):
+        pipelines.plan(pipeline(root, good, steps=(step,)))
+    put(managed, "shop.old", pa.table({"id": [1]}))
+    with pytest.raises(TableAlreadyExistsError):
+        pipelines.plan(pipeline(root, Target(table="shop.old", source="raw", mode="create")))

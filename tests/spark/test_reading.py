@@ -253,6 +253,7 @@ def test_nanoseconds_are_refused_unless_they_may_be_cut(spark, root, catalog):
         ({"version": "soon"}, InvalidInputError, "a version number"),
         ({"version": 1, "tag": "x"}, InvalidInputError, "exclude"),
         ({"vector": [1, 2, 3]}, InvalidInputError, "searched"),
+        ({"vector": [1, 2], "vectorColumn": "id"}, InvalidInputError, "holds no vectors"),
         ({"location": "/x"}, InvalidInputError, "exclude"),
     ],
 )

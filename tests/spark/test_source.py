@@ -3,6 +3,7 @@
 import lance
 import pyarrow as pa
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import types as st
 
 import lakeroot.spark
@@ -79,10 +80,28 @@ def test_a_schema_of_the_user_chooses_columns_and_changes_none(spark, root, orde
         return reader.load("shop.orders")
 
     assert given("city string, id long").where("id = 3").first().id == 3
+    assert given("city string").where("upper(city) = 'OSLO'").count() > 0
+    bounded = spark.read.format("lakeroot").options(root=root, limit=3).schema("city string")
+    assert bounded.load("shop.orders").count() == 3
     with pytest.raises(Exception, match="is bigint"):
         given("id string").collect()
     with pytest.raises(Exception, match="'id'"):
         given("idd long").collect()
+
+
+def test_the_option_mode_says_what_spark_has_no_mode_for(spark, root, catalog):
+    def saving(**options):
+        return frame(spark, 0, 3).write.format("lakeroot").options(root=root, **options)
+
+    # Spark's own mode, if none is given, is one that it takes for no source of this kind.
+    with pytest.raises(AnalysisException, match='"Append" or "Overwrite"') as caught:
+        saving().save("shop.t")
+    assert caught.value.getCondition() == "UNSUPPORTED_DATA_SOURCE_SAVE_MODE"
+    saving(mode="create").mode("append").save("shop.t")
+    with pytest.raises(AnalysisException, match="TableAlreadyExistsError"):
+        saving(mode="create").mode("append").save("shop.t")
+    saving(mode="ignore").mode("append").save("shop.t")
+    assert rows(where(catalog, "shop", "t")) == [0, 1, 2]
 
 
 def test_a_failed_write_leaves_the_table_and_no_files(spark, root, catalog):

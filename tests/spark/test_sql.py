@@ -12,6 +12,8 @@ from lakeroot.spark.sql.scanning import Statement, assignments, split
 from tests.spark.test_writing import where
 
 _numbers = itertools.count()
+# Spark's own names for what is wrong with a source, and for what a catalog does not do.
+_SOURCE, _CATALOG = "PYTHON_DATA_SOURCE_ERROR", "UNSUPPORTED_FEATURE.CATALOG_OPERATION"
 
 
 @pytest.fixture
@@ -139,8 +141,33 @@ def test_errors_are_spark_s_own(spark, lake):
         spark.sql(f"CREATE TABLE {lake}.shop.t (a INT)")
     with pytest.raises(AnalysisException, match="SCHEMA_ALREADY_EXISTS"):
         spark.sql(f"CREATE NAMESPACE {lake}.shop")
-    with pytest.raises(Exception, match="PARTITIONED BY"):
-        spark.sql(f"CREATE TABLE {lake}.shop.p (a INT) PARTITIONED BY (a)")
+
+
+@pytest.mark.parametrize(
+    ("text", "condition", "words"),
+    [
+        ("SELECT * FROM {0}.shop.t VERSION AS OF 99", _SOURCE, "version 99"),
+        ("SELECT * FROM {0}.shop.t VERSION AS OF 'nothing'", _SOURCE, "no tag 'nothing'"),
+        ("SELECT * FROM {0}.shop.t VERSION AS OF 'branch:nothing'", _SOURCE, "'nothing'"),
+        ("SELECT * FROM {0}.shop.t TIMESTAMP AS OF '1999-01-01'", _SOURCE, "1999"),
+        ("SELECT * FROM {0}.shop.t WITH (nothing = 1)", _SOURCE, "'nothing'"),
+        ("ALTER TABLE {0}.shop.t ALTER COLUMN id TYPE STRING", _CATALOG, "ADD COLUMN"),
+        ("ALTER TABLE {0}.shop.t SET TBLPROPERTIES (a = 'b')", _CATALOG, "ADD COLUMN"),
+        ("CREATE TABLE {0}.shop.p (a INT) PARTITIONED BY (a)", _CATALOG, "Leave PARTITIONED BY"),
+        ("CREATE TABLE {0}.shop.p (a VARIANT)", _SOURCE, "Cast it"),
+        ("CREATE TABLE {0}.shop.p (`a.b` INT)", _SOURCE, "Rename it"),
+        ("INSERT INTO {0}.shop.t WITH (nothing = 1) VALUES (1, 'a', NULL, 1D)", _SOURCE, "nothing"),
+    ],
+)
+def test_what_lakeroot_refuses_is_an_error_of_analysis_in_its_own_words(
+    spark, lake, text, condition, words
+):
+    with pytest.raises(AnalysisException) as caught:
+        spark.sql(text.format(lake)).collect()
+    said = str(caught.value)
+    assert caught.value.getCondition() == condition
+    assert words in said
+    assert len(said.splitlines()) < 5
 
 
 def test_a_failed_insert_changes_nothing(spark, lake, catalog):
@@ -216,6 +243,45 @@ def test_update_sets_columns_where_a_condition_holds(spark, lake):
     ]
 
 
+def test_a_delete_without_a_condition_deletes_all_rows_and_keeps_the_history(spark, lake, catalog):
+    version = lance.dataset(where(catalog, "shop", "t")).version
+    spark.sql(f"DELETE FROM {lake}.shop.t")
+    assert ask(spark, f"SELECT count(*) FROM {lake}.shop.t") == [(0,)]
+    assert ask(spark, f"SELECT count(*) FROM {lake}.shop.t VERSION AS OF {version}") == [(12,)]
+    spark.sql(f"INSERT INTO {lake}.shop.t SELECT * FROM {lake}.shop.t VERSION AS OF {version}")
+    assert lakeroot.spark.sql(spark, f"DELETE FROM {lake}.shop.t;").first().deleted == 12
+
+
+def test_a_delete_that_lance_cannot_evaluate_says_who_can(spark, lake):
+    condition = "upper(t.city) = 'OSLO' AND id IN (SELECT id FROM range(5))"
+    with pytest.raises(AnalysisException, match=r"lakeroot\.spark\.sql") as caught:
+        spark.sql(f"DELETE FROM {lake}.shop.t WHERE upper(city) = 'OSLO'")
+    assert caught.value.getCondition() == _CATALOG
+    assert ask(spark, f"SELECT count(*) FROM {lake}.shop.t") == [(12,)]
+    done = lakeroot.spark.sql(spark, f"DELETE FROM {lake}.shop.t AS t WHERE {condition}").first()
+    assert (done.inserted, done.updated, done.deleted) == (0, 0, 2)
+    assert ask(spark, f"SELECT id FROM {lake}.shop.t WHERE id < 5 ORDER BY id") == [
+        (1,),
+        (2,),
+        (4,),
+    ]
+    with pytest.raises(InvalidInputError, match="nothing"):
+        lakeroot.spark.sql(spark, f"DELETE FROM {lake}.shop.t WHERE nothing = 1")
+    with pytest.raises(TableNotFoundError, match="no table"):
+        lakeroot.spark.sql(spark, f"DELETE FROM {lake}.shop.nothing")
+
+
+def test_a_table_is_renamed_with_the_name_of_its_catalog_in_front(spark, lake):
+    spark.sql(f"ALTER TABLE {lake}.shop.t RENAME TO {lake}.shop.u")
+    assert ask(spark, f"SELECT count(*) FROM {lake}.shop.u") == [(12,)]
+    with pytest.raises(AnalysisException, match="another catalog") as caught:
+        spark.sql(f"ALTER TABLE {lake}.shop.u RENAME TO spark_catalog.shop.w")
+    assert caught.value.getCondition() == _CATALOG
+    with pytest.raises(AnalysisException, match=r"SCHEMA_NOT_FOUND.*`nowhere`"):
+        spark.sql(f"ALTER TABLE {lake}.shop.u RENAME TO nowhere.w")
+    assert ask(spark, f"SHOW TABLES IN {lake}.shop") == [("shop", "u", False)]
+
+
 @pytest.mark.parametrize(
     ("text", "error"),
     [
@@ -245,4 +311,40 @@ def test_statements_are_cut_outside_of_quotes():
     statement.expect("USING")
     assert statement.until(("ON",)).startswith("b")
     assert split("a, f(b, c), 'd, e'") == ["a", "f(b, c)", "'d, e'"]
-    assert assignments("a = b = c, t.`x y` = 1") == {"a": "b = c", "x y": "1"}
+    assert assignments("a = b = c, T.`x y` = 1", ("lake", "t")) == {"a": "b = c", "x y": "1"}
+
+
+@pytest.mark.parametrize(
+    "text", ["MERGE -- a\nINTO t;", "/* a; */ MERGE INTO /* b\n */ t ; -- c", "MERGE INTO t\n;;\n"]
+)
+def test_comments_and_semicolons_are_no_part_of_a_statement(text):
+    statement = Statement(text)
+    statement.expect("MERGE", "INTO")
+    assert statement.until(("USING",)) == "t"
+
+
+def test_a_case_keeps_its_own_keywords():
+    statement = Statement("CASE WHEN s.case THEN CASE a WHEN 1 THEN 2 END END, end = 1 WHEN b")
+    assert statement.until(("WHEN",)).endswith("END END, end = 1")
+    statement.expect("WHEN", "B")
+
+
+def test_quotes_may_hold_what_looks_like_a_comment_and_hints_stay():
+    assert Statement("a '-- b' /*+ c */ \"/* d */\" `--e`").until() == (
+        "a '-- b' /*+ c */ \"/* d */\" `--e`"
+    )
+
+
+def test_a_merge_may_have_comments_and_a_semicolon(spark, lake):
+    done = lakeroot.spark.sql(
+        spark,
+        f"""-- What came in today;
+            MERGE INTO {lake}.shop.t t -- the table
+            USING /* new */ (SELECT 1L AS id -- one row
+            ) s -- and its alias
+            ON t.id = s.id WHEN MATCHED THEN UPDATE SET
+            city = CASE WHEN t.id = 1 THEN '-- no comment' ELSE t.city END /* done */; -- end
+        """,
+    ).first()
+    assert done.updated == 1
+    assert ask(spark, f"SELECT city FROM {lake}.shop.t WHERE id = 1") == [("-- no comment",)]

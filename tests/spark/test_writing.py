@@ -8,6 +8,7 @@ import lance_namespace
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as sf
+from pyspark.sql import types as st
 
 import lakeroot.spark
 from lakeroot.model.errors import (
@@ -15,12 +16,15 @@ from lakeroot.model.errors import (
     InvalidInputError,
     LakerootError,
     TableAlreadyExistsError,
+    TableBranchNotFoundError,
     TableNotFoundError,
     TableSchemaValidationError,
 )
 from lakeroot.spark.catalogs import TableRef, locate
 from lakeroot.spark.commits import commit, find_job
-from lakeroot.spark.options import table_of
+from lakeroot.spark.options import WriteOptions, table_of
+from lakeroot.spark.write_tasks import watched, write_rows
+from lakeroot.spark.writing import abort, finish, prepare
 from tests.spark.conftest import fails_last, put
 from tests.spark.test_reading import every_type
 
@@ -248,6 +252,52 @@ def test_a_job_id_makes_a_write_to_a_branch_happen_once(spark, root, catalog):
         lakeroot.spark.write(data, "shop.t", root=root, branch="trial", job_id="load-1")
 
     assert lakeroot.spark.read(spark, "shop.t", root=root, branch="trial").count() == 3
+
+
+@pytest.mark.parametrize("job_id", [None, "load-1"])
+def test_a_branch_that_is_not_there_is_named_with_those_that_are(spark, root, catalog, job_id):
+    location = put(catalog, "shop.t", pa.table({"id": [1], "name": ["a"]}))
+    lance.dataset(location).create_branch("trial")
+    with pytest.raises(TableBranchNotFoundError, match=r"no branch 'trail'.*'trial'") as refused:
+        lakeroot.spark.write(frame(spark, 2, 4), "shop.t", root=root, branch="trail", job_id=job_id)
+    assert refused.value.code == 22
+    with pytest.raises(Exception, match="no branch 'trail'"):
+        frame(spark, 2, 4).write.format("lakeroot").options(root=root, branch="trail").mode(
+            "append"
+        ).save("shop.t")
+    assert lance.dataset(location).count_rows() == 1
+
+
+def test_the_last_task_of_a_failed_job_takes_the_name_of_a_new_table_back(root, catalog):
+    """The driver cannot while a task writes: its file is there, or there is no space left."""
+    ref = table_of({"root": root, "table": "shop.t"})
+    schema = st.StructType([st.StructField("id", st.LongType())])
+    plan = watched(prepare(ref, schema, WriteOptions(mode="append")))
+    half = Path(plan.table.location.removeprefix("file://")) / "data" / "half.lance"
+
+    def too_late():
+        yield from ()
+        half.parent.mkdir(parents=True)
+        half.write_bytes(b"half a file")
+        abort(plan)
+        assert lakeroot.open(root).tables("shop") == ["shop.t"]
+        half.unlink()
+        raise OSError("No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        write_rows(plan, too_late())
+    assert lakeroot.open(root).tables("shop") == []
+
+
+def test_a_task_that_fails_leaves_the_name_of_a_job_that_goes_on(root, catalog):
+    ref = table_of({"root": root, "table": "shop.t"})
+    schema = st.StructType([st.StructField("id", st.LongType())])
+    plan = watched(prepare(ref, schema, WriteOptions(mode="append")))
+    with pytest.raises(AttributeError):
+        write_rows(plan, [None])
+    assert lakeroot.open(root).tables("shop") == ["shop.t"]
+    written = write_rows(plan, [pa.record_batch({"id": [1, 2]})])
+    assert finish(plan, [written]).rows == 2
 
 
 def test_a_branch_takes_appends(spark, root, catalog):

@@ -16,18 +16,26 @@ import pyarrow as pa
 from lance.fragment import FragmentMetadata
 from pyspark.sql import SparkSession
 
-from lakeroot.model.errors import AlreadyExistsError, InvalidInputError
+from lakeroot.model.errors import InvalidInputError, LakerootError
 from lakeroot.spark.catalogs import Located, TableRef, locate
 from lakeroot.spark.commits import JOB, commit, find_job
 from lakeroot.spark.distribute import distribute, until_uncontested
-from lakeroot.spark.failures import translated
-from lakeroot.spark.fragment_notes import FragmentNotes, key_of
+from lakeroot.spark.failures import damage
+from lakeroot.spark.fingerprints import of_function, of_sql
+from lakeroot.spark.fragment_notes import Finished, FragmentNotes, columns_of, key_of
 from lakeroot.spark.opening import open_table
-from lakeroot.spark.options import ReadOptions, table_of
+from lakeroot.spark.options import ReadOptions, table_alone
 from lakeroot.spark.planning import ReadPlan, missing_column, plan_read
+from lakeroot.spark.resuming import NEVER, SAME, begun, check_resume
 from lakeroot.spark.scanning import reopened
+from lakeroot.tables.expressions import whole, whole_or_none
+from lakeroot.tables.faults import translation
 
 BatchFunction = Callable[[pa.RecordBatch], pa.RecordBatch]
+_ADVICE = {
+    True: "A function returns a batch of new columns, with a row for each of the batch it is given",
+    False: "Look at the expressions and at the rows they are computed for",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +54,11 @@ class Backfill:
 
     table: Located
     job: str
+    notes: FragmentNotes
     plan: ReadPlan = field(repr=False)
     values: Mapping[str, str] | BatchFunction = field(repr=False)
     reads: tuple[str, ...] | None
     batch_size: int | None
-
-    @property
-    def notes(self) -> FragmentNotes:
-        """The notes of this job."""
-        return FragmentNotes(self.table, self.job)
 
 
 def backfill(
@@ -65,18 +69,27 @@ def backfill(
     job_id: str,
     reads: list[str] | None = None,
     batch_size: int | None = None,
+    resume: str = SAME,
     dry_run: bool = False,
     **options: Any,
 ) -> BackfillResult:
     """Add columns: SQL expressions of Lance by name, or a function from batch to batch.
 
     `reads` names the columns that the function sees. `job_id` names the work: run again under the
-    same name, it goes on where it stopped, and does nothing once it is committed. A dry run says
-    how many fragments are still to be computed, and needs no Spark.
+    same name, it goes on where it stopped, and does nothing once it is committed. To go on with
+    other expressions or another function is refused; `resume` is then `never`, to begin anew, or
+    `anyway`, if they compute the same. A dry run says how many fragments are still to be computed,
+    and needs no Spark.
     """
-    ref = table_of({**options, "table": table} if table is not None else options)
+    own = ("values", "job_id", "reads", "batch_size", "resume", "dry_run")
+    ref = table_alone(table, options, *own)
     if isinstance(values, Mapping) and not values:
         raise InvalidInputError("A backfill needs at least one column")
+    check_resume(resume)
+    # Before anything of it runs: what a function has done may show in it.
+    computes = of_sql(values) if isinstance(values, Mapping) else of_function(values, reads)
+    if resume == NEVER and not dry_run:
+        FragmentNotes(locate(ref), job_id).forget()
 
     def attempt() -> BackfillResult:
         located = locate(ref)
@@ -86,11 +99,14 @@ def backfill(
             return BackfillResult(done, 0, 0, already_done=True)
         _check(dataset, ref, values, reads)
         plan = plan_read(ref, ReadOptions(version=dataset.version, truncate_nanos=True))
-        work = Backfill(located, job_id, plan, values, tuple(reads) if reads else None, batch_size)
+        notes = begun(located, job_id, computes, resume, look_only=dry_run)
+        seen = tuple(reads) if reads else None
+        work = Backfill(located, job_id, notes, plan, values, seen, batch_size)
         if dry_run:
             fragments = dataset.get_fragments()
             known = work.notes.read()
-            left = [each for each in fragments if _key(each, dataset) not in known]
+            columns = _columns(work, dataset)
+            left = [each for each in fragments if _key(each, columns) not in known]
             return BackfillResult(dataset.version, len(fragments), len(left))
         return _run(spark, work, dataset)
 
@@ -104,29 +120,64 @@ def _check(
     for name in reads or ():
         if name not in names:
             raise missing_column(name, ref, names)
-    for name in values if isinstance(values, Mapping) else ():
+    for name, expression in values.items() if isinstance(values, Mapping) else ():
         if name in names:
-            raise AlreadyExistsError(
+            raise InvalidInputError(
                 f"Table {ref} already has a column {name!r}",
-                fix="Choose another name, or drop the column first",
+                "a backfill adds columns, and changes none",
+                "Choose another name, or drop the column first; `update` changes values",
             )
+        check_sql(dataset, ref, name, expression)
+
+
+def check_sql(
+    dataset: lance.LanceDataset,
+    ref: TableRef,
+    column: str,
+    expression: str,
+    where: str | None = None,
+) -> None:
+    """Let Lance read an expression and a predicate before anything is computed."""
+    columns, kept = {column: whole(expression)}, whole_or_none(where)
+    try:
+        # The address is for expressions that name no column: Lance does not scan nothing.
+        dataset.scanner(columns=columns, filter=kept, limit=1, with_row_address=True).explain_plan()
+    except Exception as error:
+        what = f"The column {column!r} of table {ref} cannot be computed by {expression!r}"
+        raise _told(what, error, "Write it in the SQL of Lance") from error
+
+
+def _told(what: str, error: Exception, fix: str) -> LakerootError:
+    """Say what Lance found wrong with a computation."""
+    found = damage(what, str(error))
+    if found is not None:
+        return found
+    known = translation(error, what)
+    if known.what != f"{what} failed":
+        return type(known)(what, f"{known.what}: {known.why}", known.fix)
+    # Of a function that fails Lance says at length that it is one; its own error comes last.
+    why = known.why.rpartition("when called with a batch of data: ")[2]
+    return type(known)(what, why, fix if isinstance(known, InvalidInputError) else known.fix)
 
 
 def _run(spark: SparkSession, work: Backfill, dataset: lance.LanceDataset) -> BackfillResult:
     fragments = dataset.get_fragments()
     if not fragments:
         raise InvalidInputError(f"Table {work.table.ref} is empty, so nothing can be computed")
-    known = work.notes.read()
+    known = work.notes.go_on()
+    columns = _columns(work, dataset)
     # The largest first, so that no core waits at the end for the last one on another.
     largest = sorted(fragments, key=lambda fragment: -fragment.physical_rows)
-    missing = [f.fragment_id for f in largest if _key(f, dataset) not in known]
+    missing = [f.fragment_id for f in largest if _key(f, columns) not in known]
     what = f"The backfill {work.job!r} of table {work.table.ref} failed"
     # Once all are known the first is computed again, because the ids of new columns are not kept.
     todo = missing or [fragments[0].fragment_id]
     computed = distribute(spark, todo, partial(_compute, work), what=what)
-    known |= {key: note for key, note, _ in computed}
+    known |= {key: each for key, each, _ in computed}
     schema = _one_schema(work, [each for *_, each in computed])
-    merged = [_with_files(f, known[_key(f, dataset)]) for f in fragments]
+    done = [known[_key(fragment, columns)] for fragment in fragments]
+    merged = [_with_files(f, each.note) for f, each in zip(fragments, done, strict=True)]
+    work.notes.require(done)
     version = commit(
         work.table,
         dataset,
@@ -152,31 +203,39 @@ def _one_schema(work: Backfill, schemas: list[Any]) -> Any:
     return schemas[0]
 
 
-def _key(fragment: lance.LanceFragment, dataset: lance.LanceDataset) -> str:
-    """Name the input of one computation: its files, which never change, and the ids of fields.
+def _columns(work: Backfill, dataset: lance.LanceDataset) -> str:
+    """Name the columns of the input, and where the ids of new ones begin."""
+    return key_of(dataset.max_field_id, columns_of(dataset, work.reads))
+
+
+def _key(fragment: lance.LanceFragment, columns: str) -> str:
+    """Name the input of one computation: its files, which never change, and the columns in them.
 
     Deletions are not part of it: the new file has a place for every row, deleted or not.
     """
-    files = [file.path for file in fragment.metadata.files]
-    return key_of(files, dataset.max_field_id)
+    return key_of([file.path for file in fragment.metadata.files], columns)
 
 
-def _compute(work: Backfill, number: int) -> tuple[str, dict[str, Any], Any]:
+def _compute(work: Backfill, number: int) -> tuple[str, Finished, Any]:
     """Compute the new columns of one fragment, and leave a note of the finished file."""
     dataset = reopened(work.plan.scan)
     fragment = dataset.get_fragment(number)
-    values = dict(work.values) if isinstance(work.values, Mapping) else work.values
+    values: Any = work.values
+    if isinstance(values, Mapping):
+        values = {name: whole(expression) for name, expression in values.items()}
     columns = list(work.reads) if work.reads else None
-    with translated(f"Fragment {number} of table {work.table.ref} cannot be computed"):
+    try:
         metadata, schema = fragment.merge_columns(
             values, columns=columns, batch_size=work.batch_size
         )
+    except Exception as error:
+        what = f"Fragment {number} of table {work.table.ref} cannot be computed"
+        raise _told(what, error, _ADVICE[callable(values)]) from error
     before = {file.path for file in fragment.metadata.files}
     new = [file for file in metadata.to_json()["files"] if file["path"] not in before]
-    note = {"files": new}
-    key = _key(fragment, dataset)
-    work.notes.keep(key, note)
-    return key, note, schema
+    key = _key(fragment, _columns(work, dataset))
+    done = work.notes.keep(key, {"files": new}, [file["path"] for file in new])
+    return key, done, schema
 
 
 def _with_files(fragment: lance.LanceFragment, note: dict[str, Any]) -> FragmentMetadata:

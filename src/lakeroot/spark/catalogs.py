@@ -18,6 +18,7 @@ from lakeroot.lake.profiles import profile
 from lakeroot.model.errors import (
     InvalidInputError,
     InvalidTableStateError,
+    NamespaceNotFoundError,
     TableNotFoundError,
 )
 from lakeroot.model.identifiers import Identifier, show
@@ -110,8 +111,17 @@ def locate(ref: TableRef) -> Located:
         )
     client = ref.catalog.connect()
     request = DescribeTableRequest(id=list(ref.identifier), check_declared=True)
-    with translated(f"Table {ref} cannot be looked up"):
-        answer = client.describe_table(request)
+    try:
+        with translated(f"Table {ref} cannot be looked up"):
+            answer = client.describe_table(request)
+    except NamespaceNotFoundError as error:
+        name = show(ref.identifier[:-1])
+        raise NamespaceNotFoundError(
+            error.what,
+            error.why,
+            f"Check the name and the catalog; `lakeroot ns create {name}`, or CREATE NAMESPACE in"
+            " SQL, creates it",
+        ) from error
     return located_from(ref, answer)
 
 

@@ -1,40 +1,68 @@
 """Delete and update rows of a table by predicate."""
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import lance
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql import types as st
 
 from lakeroot.model.errors import ConcurrentModificationError, InvalidInputError
 from lakeroot.spark.catalogs import TableRef, locate
 from lakeroot.spark.commits import JOB, commit
 from lakeroot.spark.distribute import distribute, until_uncontested
 from lakeroot.spark.failures import translated
+from lakeroot.spark.fitting import cut_columns, kept_apart, minds_case, refuse_cut, spelled_as
 from lakeroot.spark.opening import open_table
-from lakeroot.spark.options import ReadOptions, WriteOptions, table_of
+from lakeroot.spark.options import ReadOptions, WriteOptions, parse, table_alone
 from lakeroot.spark.planning import ReadPlan, ReadTask, missing_column, plan_read
 from lakeroot.spark.reading import parallelism, planned
-from lakeroot.spark.row_changes import ADDRESS, COMES, ChangeResult, apply_changes
+from lakeroot.spark.row_changes import (
+    ADDRESS,
+    COMES,
+    ChangeResult,
+    apply_changes,
+    done_before,
+    foretold,
+)
 from lakeroot.spark.scanning import reopened
 from lakeroot.spark.writing import prepare
+from lakeroot.tables.expressions import whole
 
 
 def delete(
-    spark: SparkSession, table: str | None = None, *, where: str, **options: Any
+    spark: SparkSession,
+    table: str | None = None,
+    *,
+    where: str,
+    job_id: str | None = None,
+    dry_run: bool = False,
+    **options: Any,
 ) -> ChangeResult:
-    """Delete the rows for which a predicate, in the SQL of Lance, holds."""
-    ref = table_of({**options, "table": table} if table is not None else options)
-    return delete_rows(spark, ref, where)
+    """Delete the rows for which a predicate, in the SQL of Lance, holds.
+
+    A `job_id` makes it happen once; a dry run counts the rows and leaves them.
+    """
+    ref = table_alone(table, options, "where", "job_id", "dry_run")
+    if dry_run:
+        rows, plan = planned(spark, ref, ReadOptions(filter=where, truncate_nanos=True))
+        with translated(f"Table {ref} cannot be read"):
+            return ChangeResult(plan.version, deleted=rows.count())
+    return delete_rows(spark, ref, where, job_id=job_id)
 
 
-def delete_rows(spark: SparkSession, ref: TableRef, where: str) -> ChangeResult:
+def delete_rows(
+    spark: SparkSession, ref: TableRef, where: str, *, job_id: str | None = None
+) -> ChangeResult:
     """Delete the rows of a table for which a predicate holds."""
 
     def attempt() -> ChangeResult:
+        done = done_before(ref, job_id)
+        if done is not None:
+            return done
         plan = plan_read(
             ref, ReadOptions(filter=where, truncate_nanos=True), parallelism=parallelism(spark)
         )
@@ -49,9 +77,32 @@ def delete_rows(spark: SparkSession, ref: TableRef, where: str) -> ChangeResult:
         located = locate(ref)
         dataset = open_table(located).checkout_version(plan.version)
         operation = lance.LanceOperation.Delete(updated, removed, where)
-        properties = {JOB: uuid.uuid4().hex}
-        done = commit(located, dataset, operation, read_version=plan.version, properties=properties)
-        return ChangeResult(done.version, deleted=gone)
+        properties = {JOB: job_id or uuid.uuid4().hex}
+        made = commit(located, dataset, operation, read_version=plan.version, properties=properties)
+        return ChangeResult(made.version, deleted=gone)
+
+    return until_uncontested(attempt)
+
+
+def delete_where(spark: SparkSession, ref: TableRef, where: str, *, alias: str) -> ChangeResult:
+    """Delete the rows of a table for which a condition, in the SQL of Spark, holds."""
+
+    def attempt() -> ChangeResult:
+        options = ReadOptions(with_row_address=True, truncate_nanos=True)
+        rows, plan = planned(spark, ref, options)
+        kept = [field for field in plan.schema.fields if field.name != "_rowaddr"]
+        # Rows that go have no values: only the columns of the condition are read.
+        nothing = [sf.lit(None).cast(field.dataType).alias(field.name) for field in kept]
+        with translated(f"Rows of table {ref} cannot be deleted like this"):
+            chosen = rows.alias(alias).where(where)
+            changes = chosen.select(
+                sf.col("_rowaddr").alias(ADDRESS), sf.expr("false").alias(COMES), *nothing
+            )
+            changes.schema  # noqa: B018  # a session over Connect looks at it only now
+        writing = prepare(ref, st.StructType(kept), WriteOptions(mode="append"))
+        if writing.read_version != plan.version:
+            raise ConcurrentModificationError(f"Table {ref} changed while the delete was planned")
+        return apply_changes(changes, writing, max(parallelism(spark), len(plan.tasks)))
 
     return until_uncontested(attempt)
 
@@ -66,7 +117,7 @@ def _delete_in(plan: ReadPlan, where: str, task: ReadTask) -> tuple[list[Any], l
     for number in numbers:
         fragment = dataset.get_fragment(number)
         before = fragment.count_rows()
-        rest = fragment.delete(where)
+        rest = fragment.delete(whole(where))
         if rest is None:
             removed.append(number)
             gone += before
@@ -82,14 +133,21 @@ def update(
     *,
     set: Mapping[str, str | Column],  # noqa: A002  # the word of SQL
     where: str | Column | None = None,
+    job_id: str | None = None,
+    dry_run: bool = False,
     **options: Any,
 ) -> ChangeResult:
-    """Set columns to Spark SQL expressions in the rows for which a Spark SQL condition holds."""
-    ref = table_of({**options, "table": table} if table is not None else options)
+    """Set columns to Spark SQL expressions in the rows for which a Spark SQL condition holds.
+
+    A `job_id` makes it happen once; a dry run checks it and counts the rows. Columns that are not
+    set keep their exact values; `truncateNanos` lets those that are set lose their nanoseconds.
+    """
+    may_cut, rest = _may_cut(options)
+    ref = table_alone(table, rest, "set", "where", "job_id", "dry_run", "truncateNanos")
     if not set:
         raise InvalidInputError("An update must set at least one column")
     values = {n: sf.expr(v) if isinstance(v, str) else v for n, v in set.items()}
-    return update_rows(spark, ref, values, where)
+    return update_rows(spark, ref, values, where, job_id=job_id, dry_run=dry_run, may_cut=may_cut)
 
 
 def update_rows(
@@ -99,33 +157,66 @@ def update_rows(
     where: str | Column | None,
     *,
     alias: str = "target",
+    job_id: str | None = None,
+    dry_run: bool = False,
+    may_cut: bool = False,
 ) -> ChangeResult:
     """Set columns in the rows of a table for which a condition holds."""
 
     def attempt() -> ChangeResult:
+        done = done_before(ref, job_id)
+        if done is not None:
+            return done
         options = ReadOptions(with_row_address=True, truncate_nanos=True)
         read, plan = planned(spark, ref, options)
         rows = read.alias(alias)
         names = [name for name in rows.columns if name != "_rowaddr"]
-        for name in values:
-            if name not in names:
-                raise missing_column(name, ref, names)
-        chosen = rows if where is None else rows.where(where)
-        columns = [
-            values[name].cast(plan.schema[name].dataType).alias(name)
-            if name in values
-            else sf.col(f"`{name}`")
-            for name in names
-        ]
-        changes = chosen.select(
-            sf.col("_rowaddr").alias(ADDRESS), sf.expr("true").alias(COMES), *columns
-        )
-        with translated(f"Table {ref} cannot be updated like this"):
-            kind = changes.drop(ADDRESS, COMES).schema
-        writing = prepare(ref, kind, WriteOptions(mode="append"))
+        new = _by_column(values, names, ref, exact=minds_case(spark))
+        kind = st.StructType([plan.schema[name] for name in names])
+        writing = prepare(ref, kind, WriteOptions(mode="append", job_id=job_id))
         if writing.read_version != plan.version:
             raise ConcurrentModificationError(f"Table {ref} changed while the update was planned")
-        tasks = max(parallelism(spark), len(plan.tasks))
-        return apply_changes(changes, writing, {JOB: writing.job}, tasks)
+        apart = kept_apart(writing.schema)
+        columns = [
+            new[name].cast(plan.schema[name].dataType).alias(name)
+            if name in new
+            else sf.col(f"`{name}`")
+            for name in names
+            if name in new or name not in apart
+        ]
+        with translated(f"Table {ref} cannot be updated like this"):
+            chosen = rows if where is None else rows.where(where)
+            changes = chosen.select(
+                sf.col("_rowaddr").alias(ADDRESS), sf.expr("true").alias(COMES), *columns
+            )
+            changes.schema  # noqa: B018  # a session over Connect looks at it only now
+        cut = cut_columns(writing.schema)
+        if not may_cut:
+            refuse_cut(new, rows.drop(*cut), cut, ref)
+        if dry_run:
+            return foretold(changes, writing)
+        return apply_changes(changes, writing, max(parallelism(spark), len(plan.tasks)))
 
     return until_uncontested(attempt)
+
+
+def _may_cut(options: Mapping[str, Any]) -> tuple[bool, dict[str, Any]]:
+    """Read whether nanoseconds may be lost; give the other options."""
+    mine = {key for key in options if key.replace("_", "").lower() == "truncatenanos"}
+    asked = parse(ReadOptions, {key: options[key] for key in mine})
+    return asked.truncate_nanos, {key: options[key] for key in options if key not in mine}
+
+
+def _by_column(
+    values: Mapping[str, Column], names: Sequence[str], ref: TableRef, *, exact: bool
+) -> dict[str, Column]:
+    """Name new values as the table names its columns."""
+    known = spelled_as(list(values), names, exact=exact)
+    new: dict[str, Column] = {}
+    for name, value in values.items():
+        if name not in known:
+            raise missing_column(name, ref, names)
+        if known[name] in new:
+            raise InvalidInputError(f"The column {known[name]!r} is set twice")
+        new[known[name]] = value
+    return new

@@ -20,6 +20,7 @@ from lakeroot.model.errors import ConcurrentModificationError
 from lakeroot.objects import Objects, open_root, parse_root
 from lakeroot.spark.catalogs import Located, renewed
 from lakeroot.spark.failures import explained
+from lakeroot.tables.made import transaction_of
 from lakeroot.tables.versions import (
     NamingScheme,
     manifest_name,
@@ -107,12 +108,19 @@ def find_job(
     dataset: lance.LanceDataset, key: str, value: str, *, newer_than: int = 0
 ) -> int | None:
     """Find the version that a job has committed, among the newest versions."""
+    return find_commit(dataset, {key: value}, newer_than=newer_than)
+
+
+def find_commit(
+    dataset: lance.LanceDataset, said: Mapping[str, str], *, newer_than: int = 0
+) -> int | None:
+    """Find the newest version whose commit has said all of this of itself."""
     oldest = max(newer_than, dataset.version - HISTORY_SEARCHED)
     for version in range(dataset.version, oldest, -1):
         properties = properties_of(dataset, version)
         if properties is None:
             return None
-        if properties.get(key) == value:
+        if said.items() <= properties.items():
             return version
     return None
 
@@ -120,7 +128,7 @@ def find_job(
 def properties_of(dataset: lance.LanceDataset, version: int) -> Mapping[str, str] | None:
     """Return the properties of the transaction behind a version; nothing once it is cleaned up."""
     try:
-        transaction = dataset.read_transaction(version)
+        transaction = transaction_of(dataset, version)
     except (OSError, ValueError):
         return None
     return (transaction.transaction_properties or {}) if transaction is not None else {}

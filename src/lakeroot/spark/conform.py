@@ -29,13 +29,18 @@ def to_table(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[p
                     f"Column {field.name!r} of the table takes no nulls",
                     f"the data holds {column.null_count} of them",
                 )
-            try:
-                arrays.append(_aligned(_cast(_aligned(column), field.type, safe=True)))
-            except pa.ArrowInvalid as error:
-                raise TableSchemaValidationError(
-                    f"A value does not fit column {field.name!r} of type {field.type}", str(error)
-                ) from None
+            arrays.append(fitted(column, field))
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def fitted(column: pa.Array, field: pa.Field) -> pa.Array:
+    """Give values the type of a column of the table, or say which of them does not fit."""
+    try:
+        return _aligned(_cast(_aligned(column), field.type, safe=True))
+    except pa.ArrowInvalid as error:
+        raise TableSchemaValidationError(
+            f"A value does not fit column {field.name!r} of type {field.type}", str(error)
+        ) from None
 
 
 def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
@@ -73,6 +78,8 @@ def _cast(column: pa.Array, kind: pa.DataType, *, safe: bool) -> pa.Array:
         return _cast_list(column, kind, safe=safe)
     if pa.types.is_map(column.type) and pa.types.is_map(kind):
         return _cast_map(column, kind, safe=safe)
+    if pa.types.is_list(column.type) and pa.types.is_fixed_size_list(kind):
+        return _cast_vectors(column, kind, safe=safe)
     return pc.cast(column, kind, safe=safe)
 
 
@@ -94,6 +101,16 @@ def _cast_list(column: pa.Array, kind: pa.DataType, *, safe: bool) -> pa.Array:
         column.offset,
         [values],
     )
+
+
+def _cast_vectors(column: pa.Array, kind: pa.DataType, *, safe: bool) -> pa.Array:
+    if column.null_count == len(column):
+        # Spark sends no values at all then, and Arrow dies of reading them.
+        return pa.nulls(len(column), kind)
+    if column.values.null_count and column.flatten().null_count:
+        # Nothing could search such a vector, and Spark could not read it back.
+        raise pa.ArrowInvalid("a number of a vector is null; make the whole vector null instead")
+    return pc.cast(column, kind, safe=safe)
 
 
 def _cast_map(column: pa.Array, kind: pa.DataType, *, safe: bool) -> pa.Array:

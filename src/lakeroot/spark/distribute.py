@@ -4,7 +4,7 @@ import pickle
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark import cloudpickle
@@ -16,6 +16,11 @@ from lakeroot.spark.workers import begin
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+Work = Callable[[Any], Any]
+# The number of an item, and the item or its result as bytes.
+Numbered = tuple[int, bytes]
+_NUMBERED = pa.schema([("number", pa.int32()), ("pickled", pa.binary())])
 
 # Below this a Spark job costs more than the work.
 SMALL = 32 << 20
@@ -39,21 +44,45 @@ def distribute(
 def _in_tasks(
     spark: SparkSession, items: Sequence[Item], work: Callable[[Item], Result]
 ) -> list[Result]:
-    def tasks(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        begin()
-        for batch in numbers:
-            for number in batch.column(0).to_pylist():
-                result = cloudpickle.dumps(work(items[number]))
-                yield pa.record_batch(
-                    [pa.array([number], pa.int64()), pa.array([result], pa.binary())],
-                    names=["number", "result"],
-                )
-
-    numbers = spark.range(0, len(items), 1, len(items))
-    rows = numbers.mapInArrow(tasks, "number long, result binary").collect()
+    """Give each task its own item, and nothing of the others'."""
+    numbered = [(number, cloudpickle.dumps(item)) for number, item in enumerate(items)]
+    run = _over_rdd if hasattr(spark, "_jsparkSession") else _over_frame
     # These bytes come from this job's own tasks.
-    found = {row.number: pickle.loads(row.result) for row in rows}  # noqa: S301
+    found = {n: pickle.loads(result) for n, result in run(spark, numbered, work)}  # noqa: S301
     return [found[number] for number in range(len(items))]
+
+
+def _over_rdd(spark: SparkSession, items: list[Numbered], work: Work) -> Iterator[Numbered]:
+    """Run tasks with what Spark has had from the start: it asks nothing of SQL's planner."""
+
+    def task(mine: Iterable[Numbered]) -> Iterator[Numbered]:
+        begin()
+        for number, item in mine:
+            yield number, _worked(work, item)
+
+    yield from spark.sparkContext.parallelize(items, len(items)).mapPartitions(task).collect()
+
+
+def _over_frame(spark: SparkSession, items: list[Numbered], work: Work) -> Iterator[Numbered]:
+    """Run tasks over Spark Connect, which has frames only."""
+
+    def task(mine: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        begin()
+        for batch in mine:
+            for number, item in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                yield pa.record_batch([[number], [_worked(work, item)]], schema=_NUMBERED)
+
+    numbers, pickled = zip(*items, strict=True)
+    table = pa.table([numbers, pickled], schema=_NUMBERED)
+    frame = spark.createDataFrame(table).repartitionById(len(items), "number")
+    for row in frame.mapInArrow(task, frame.schema).collect():
+        yield row.number, bytes(row.pickled)
+
+
+def _worked(work: Work, item: bytes) -> bytes:
+    # The driver has just written these bytes.
+    result: bytes = cloudpickle.dumps(work(pickle.loads(item)))  # noqa: S301
+    return result
 
 
 def until_uncontested(attempt: Callable[[], Result], *, tries: int = 10) -> Result:

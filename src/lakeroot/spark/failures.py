@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from lakeroot.model import errors
 from lakeroot.model.errors import LakerootError
+from lakeroot.tables.faults import translation
 
 
 def _tree(error: type[LakerootError]) -> Iterator[type[LakerootError]]:
@@ -27,9 +28,35 @@ _BY_CODE |= {
 # An error that a Python worker raised reaches the driver as the text of a Java exception with the
 # Python traceback in it; its last line names the class and the message.
 _RAISED_IN_WORKER = re.compile(r"^(?:[\w.]+\.)?(\w+Error): (.*)$", re.MULTILINE)
+# One of the driver's Python is quoted by Java, behind Java's own class or Spark's own words.
+_QUOTED_BY_JAVA = re.compile(r"^.*?: (\w+Error): (.*?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
 
 # With this py4j begins, and names the call instead of what went wrong.
 _CALLED = "An error occurred while calling"
+
+
+# What Lance says of a file that is not there, and of one whose bytes it can make nothing of.
+_GONE = re.compile(
+    r"Not found: (?:\S*/)?((?:data|_deletions|_indices)/[^\s,]+\.(?:lance|arrow|bin|idx))"
+)
+_DAMAGED = re.compile(
+    r"Encountered corrupt file|does not appear to be a Lance file|failed to fill whole buffer"
+    r"|file size is too small|panicked with message|Invalid argument error: Invalid UTF8 sequence"
+)
+_RESTORE = "Restore the file from a copy, or an older version of the table"
+_CLASS = re.compile(r"^\w+(?:Error|Exception): ")
+_NO_TIME = "[UNSUPPORTED_TIME_TYPE]"
+# What Spark says when it cannot write files of its own.
+_NO_PLACE = re.compile(
+    r"Mkdirs failed to create|AccessControlException|ParentNotDirectoryException"
+    r"|(?:FileNotFoundException|FileSystemException|AccessDeniedException): \S+.*"
+    r"(?:Permission denied|Read-only file system|Not a directory)"
+)
+_DEAD_WORKER = "Python worker exited unexpectedly"
+
+# Spark says with these what is wrong with a query (42) or with a value in the data (22): a path
+# that does not exist, a column, a text that is no number. Everything else is no mistake of a user.
+_MISTAKE = re.compile(r"SQLSTATE: (?:22|42)\w{3}")
 
 
 @contextmanager
@@ -41,6 +68,11 @@ def translated(what: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise explained(what, error) from error
+    except BaseException as error:
+        # A panic in Rust is not an `Exception`.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise explained(what, error) from error
 
 
 def explained(what: str, error: BaseException) -> LakerootError:
@@ -50,14 +82,53 @@ def explained(what: str, error: BaseException) -> LakerootError:
     if isinstance(number, int) and number in _BY_CODE:
         return _BY_CODE[number](what, _first_line(error))
     text = str(error)
-    for name, message in reversed(_RAISED_IN_WORKER.findall(text)):
-        if name in _BY_NAME:
-            return _BY_NAME[name](message)
+    for raised in (_RAISED_IN_WORKER, _QUOTED_BY_JAVA):
+        for name, message in reversed(raised.findall(text)):
+            if name in _BY_NAME:
+                return _BY_NAME[name](message)
     if _is_commit_conflict(text):
         return errors.ConcurrentModificationError(
             what, "Another writer changed the same rows first", "Run the job again"
         )
-    return errors.InternalError(what, _root_cause(text))
+    if _NO_TIME in text:
+        return errors.InvalidInputError(
+            what,
+            "Spark computes nothing with times of day unless it is told to",
+            "Set `spark.sql.timeType.enabled` to true in the session",
+        )
+    if _NO_PLACE.search(text):
+        return errors.InvalidInputError(
+            what,
+            "the directory cannot be made or written to",
+            "Check the path, and the permissions of whoever runs Spark",
+        )
+    if _MISTAKE.search(text):
+        return errors.InvalidInputError(what, _root_cause(text))
+    found = damage(what, text) or _of_lance(what, text)
+    return found or errors.InternalError(what, _root_cause(text))
+
+
+def damage(what: str, text: str) -> LakerootError | None:
+    """Tell from Lance's words that a file of a table is missing or damaged; nothing if none is."""
+    gone = _GONE.search(text)
+    if gone is not None:
+        fix = f"{_RESTORE}; `lakeroot fsck` names every file that is missing"
+        return errors.InvalidTableStateError(what, f"the file {gone[1]} is missing", fix)
+    if _DAMAGED.search(text) is None:
+        return None
+    why = "a file of the table is damaged and cannot be read"
+    return errors.InvalidTableStateError(what, why, _RESTORE)
+
+
+def _of_lance(what: str, text: str) -> LakerootError | None:
+    """Tell what is wrong with the input, or with the disk under a table, from Lance's words."""
+    known = translation(OSError(_CLASS.sub("", _root_cause(text))), what)
+    said = known.what.removeprefix(what)
+    if said not in (" failed", " failed inside Lance"):
+        return type(known)(what, f"{known.what}: {known.why}", known.fix)
+    if isinstance(known, errors.InternalError):
+        return None
+    return type(known)(what, known.why, known.fix)
 
 
 def _is_commit_conflict(text: str) -> bool:
@@ -74,14 +145,20 @@ def _root_cause(text: str) -> str:
     raised = _RAISED_IN_WORKER.findall(text)
     if raised:
         name, message = raised[-1]
-        return f"{name}: {message}"
+        return _without_place(f"{name}: {message}")
+    if _DEAD_WORKER in text:
+        return "a Python worker was killed, ran out of memory, or crashed in a library"
     causes = re.findall(r"^Caused by: (.*)$", text, re.MULTILINE)
     lines = [causes[-1]] if causes else text.strip().splitlines()
     if lines and lines[0].startswith(_CALLED) and len(lines) > 1:
         # The next line is of Java: a colon, the class, the message.
         lines = [lines[1].lstrip(": ").removeprefix("org.apache.spark.SparkException: ")]
-    # Rust appends the place in its own source, which tells a user nothing.
-    return re.sub(r",? ?/[\w/.-]+\.rs:\d+(:\d+)?$", "", lines[0]) if lines else ""
+    return _without_place(lines[0]) if lines else ""
+
+
+def _without_place(line: str) -> str:
+    """Leave out the place in its own source that Rust appends, which tells a user nothing."""
+    return re.sub(r",? ?[\w/.-]*/[\w.-]+\.rs:\d+(:\d+)?$", "", line)
 
 
 def nearest(word: str, words: Iterable[str]) -> str:

@@ -1,7 +1,7 @@
-"""Spark's filters as predicates of Lance.
+"""Columns and values of Spark as Lance writes them.
 
 A predicate that is pushed must keep every row that Spark's own filter keeps. Where the two differ
-(zeros with a sign, not-a-numbers, times in a session's zone) the filter stays with Spark.
+(zeros with a sign, not-a-numbers, times in a session's zone) there is no value to write.
 """
 
 import datetime as dt
@@ -9,53 +9,7 @@ import decimal
 import math
 from typing import Any
 
-from pyspark.sql import datasource as ds
-
-_COMPARISONS: dict[type, str] = {
-    ds.EqualTo: "=",
-    ds.GreaterThan: ">",
-    ds.GreaterThanOrEqual: ">=",
-    ds.LessThan: "<",
-    ds.LessThanOrEqual: "<=",
-}
-_PATTERNS: dict[type, str] = {
-    ds.StringStartsWith: "starts_with({column}, {value})",
-    ds.StringEndsWith: "ends_with({column}, {value})",
-    ds.StringContains: "contains({column}, {value})",
-}
-_MOST_VALUES = 10_000
 _MOST_DIGITS = 38
-
-
-def predicate(condition: ds.Filter) -> str | None:
-    """Write a Spark filter as a Lance predicate, or nothing if Lance cannot say the same."""
-    if isinstance(condition, ds.IsNull):
-        return f"{column(condition.attribute)} IS NULL"
-    if isinstance(condition, ds.IsNotNull):
-        return f"{column(condition.attribute)} IS NOT NULL"
-    if isinstance(condition, ds.Not):
-        inner = predicate(condition.child)
-        return None if inner is None else f"NOT ({inner})"
-    if isinstance(condition, ds.In):
-        return _membership(condition)
-    value = literal(getattr(condition, "value", None))
-    if value is None:
-        return None
-    name = column(condition.attribute)
-    if type(condition) in _COMPARISONS:
-        return f"{name} {_COMPARISONS[type(condition)]} {value}"
-    if type(condition) in _PATTERNS:
-        return _PATTERNS[type(condition)].format(column=name, value=value)
-    if isinstance(condition, ds.EqualNullSafe):
-        return f"({name} IS NOT NULL AND {name} = {value})"
-    return None
-
-
-def _membership(condition: ds.In) -> str | None:
-    values = [literal(value) for value in condition.value]
-    if not values or len(values) > _MOST_VALUES or None in values:
-        return None
-    return f"{column(condition.attribute)} IN ({', '.join(v for v in values if v)})"
 
 
 def column(path: tuple[str, ...]) -> str:

@@ -1,11 +1,21 @@
 """Decide, before any job runs, whether rows of a Spark schema fit a table."""
 
+from collections.abc import Callable, Mapping, Sequence
+
 import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import types as st
 
-from lakeroot.model.errors import TableSchemaValidationError
+from lakeroot.model.errors import (
+    InvalidInputError,
+    TableColumnNotFoundError,
+    TableSchemaValidationError,
+)
+from lakeroot.spark.catalogs import TableRef
 from lakeroot.spark.failures import nearest
-from lakeroot.spark.types import input_schema, spark_schema
+from lakeroot.spark.options import WriteOptions
+from lakeroot.spark.types import input_schema, is_blob, spark_schema
 
 _WIDENS: dict[type, tuple[type, ...]] = {
     st.ByteType: (st.ShortType, st.IntegerType, st.LongType),
@@ -46,6 +56,30 @@ def fit(schema: st.StructType, table: pa.Schema, name: str) -> pa.Schema:
     return input_schema(table)
 
 
+def check_encodings(table: pa.Schema, options: WriteOptions, ref: TableRef) -> None:
+    """Refuse to keep as vectors or blobs what a table that exists does not keep so."""
+    asked = [(name, f"a vector of {size}") for name, size in (options.vectors or {}).items()]
+    asked += [(name, "a blob") for name in options.blobs]
+    for name, what in asked:
+        if name not in table.names:
+            raise TableColumnNotFoundError(
+                f"Table {ref} has no column {name!r} to encode", fix=nearest(name, table.names)
+            )
+        column = table.field(name)
+        if what == "a blob":
+            kept = is_blob(column) or pa.types.is_binary(column.type)
+            kept = kept or pa.types.is_large_binary(column.type)
+        else:
+            kept = pa.types.is_fixed_size_list(column.type)
+            kept = kept and column.type.list_size == (options.vectors or {})[name]
+        if not kept:
+            raise TableSchemaValidationError(
+                f"Column {name!r} of table {ref} is not {what}",
+                f"it holds {column.type}",
+                "Leave the option out, or write the table anew",
+            )
+
+
 def holds(want: st.DataType, have: st.DataType, *, vector: bool = False) -> bool:
     """Tell whether a column of one type takes every value of another."""
     if isinstance(want, st.ArrayType) and isinstance(have, st.ArrayType):
@@ -74,6 +108,79 @@ def _decimal_holds(want: st.DecimalType, have: st.DataType) -> bool:
     return isinstance(have, st.NullType | st.IntegerType | st.LongType) and want.precision >= 19
 
 
+def kept_apart(schema: pa.Schema) -> list[str]:
+    """Name the columns whose values do not go through Spark while a job leaves them as they are.
+
+    Spark's timestamps have no nanoseconds, and it computes nothing with times of day by itself.
+    """
+    return [field.name for field in schema if _holds(field.type, _is_apart)]
+
+
+def cut_columns(schema: pa.Schema) -> list[str]:
+    """Name the columns whose values lose digits in Spark."""
+    return [field.name for field in schema if _holds(field.type, _is_cut)]
+
+
+def _is_cut(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(kind) and kind.unit == "ns")
+
+
+def _is_apart(kind: pa.DataType) -> bool:
+    return _is_cut(kind) or bool(pa.types.is_time(kind))
+
+
+def _holds(kind: pa.DataType, wanted: Callable[[pa.DataType], bool]) -> bool:
+    """Tell whether a type, or one inside of it, is wanted."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _holds(kind.storage_type, wanted)
+    if pa.types.is_dictionary(kind):
+        return _holds(kind.value_type, wanted)
+    inside = (kind.field(number).type for number in range(kind.num_fields))
+    return wanted(kind) or any(_holds(each, wanted) for each in inside)
+
+
+def refuse_cut(
+    values: Mapping[str, Column], exact: DataFrame, cut: Sequence[str], ref: TableRef
+) -> None:
+    """Refuse new values of columns with nanoseconds that are made of such columns.
+
+    `exact` is the frame that the values are computed of, without those columns.
+    """
+    for name in cut:
+        if name not in values:
+            continue
+        try:
+            exact.select(values[name]).schema  # noqa: B018  # a session over Connect looks now
+        except AnalysisException as error:
+            raise InvalidInputError(
+                f"Column {name!r} of table {ref} would lose its nanoseconds",
+                f"its new value is computed of {' or '.join(map(repr, cut))},"
+                " and Spark's timestamps end at microseconds",
+                "Leave the column out, compute it without them, or let `update` cut them off"
+                " with `truncateNanos`",
+            ) from error
+
+
 def new_columns(schema: st.StructType, table: pa.Schema) -> list[str]:
     """List the columns of the rows that the table does not have."""
     return [name for name in schema.fieldNames() if name not in table.names]
+
+
+def minds_case(spark: SparkSession) -> bool:
+    """Tell whether the session takes `Name` and `name` for two columns; by itself it does not."""
+    return str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+
+
+def spelled_as(names: Sequence[str], others: Sequence[str], *, exact: bool) -> dict[str, str]:
+    """Give, for each name that is among the others, how it is spelled there.
+
+    Spark does not care about upper and lower case unless it is told to.
+    """
+    found = {name: name for name in names if name in others}
+    if exact:
+        return found
+    folded = [other.lower() for other in others]
+    for name in names:
+        if name not in found and folded.count(name.lower()) == 1:
+            found[name] = others[folded.index(name.lower())]
+    return found

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import acero
 
-from lakeroot.spark.commits import JOB
 from lakeroot.spark.failures import translated
 from lakeroot.spark.filters import column, literal
 from lakeroot.spark.row_changes import ADDRESS, COMES, ChangeResult, change_rows, committed
@@ -76,7 +75,7 @@ def merge_by_keys(
             changes = _changes(target_of(plan), rows, keys, update=update, insert=insert)
             return [change_rows(plan, changes)]
 
-    return committed(plan, work, {JOB: plan.job})
+    return committed(plan, work)
 
 
 def _changes(

@@ -1,5 +1,7 @@
 """Keep tables fast: compact fragments and build indexes, in parallel, with one commit each."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,16 +15,18 @@ from pyspark.sql import SparkSession
 from lakeroot.model.errors import InvalidInputError, TableIndexAlreadyExistsError
 from lakeroot.spark.catalogs import TableRef, locate
 from lakeroot.spark.distribute import distribute, until_uncontested
-from lakeroot.spark.failures import nearest, translated
+from lakeroot.spark.failures import damage, nearest, translated
 from lakeroot.spark.opening import open_table
-from lakeroot.spark.options import ReadOptions, table_of
+from lakeroot.spark.options import ReadOptions, table_alone
 from lakeroot.spark.planning import ReadPlan, ReadTask, missing_column, pack, plan_read
 from lakeroot.spark.reading import parallelism
 from lakeroot.spark.scanning import reopened
 
 SCALAR = ("BTREE", "BITMAP", "LABEL_LIST", "NGRAM", "ZONEMAP", "BLOOMFILTER", "INVERTED")
 VECTOR = ("IVF_PQ", "IVF_FLAT")
-_FEWEST_ROWS_FOR_PQ = 256
+_PQ_CENTROIDS = 256
+# Lance trains with two rows for each of them at least.
+_FEWEST_ROWS_FOR_PQ = 2 * _PQ_CENTROIDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ def compact(
     **options: Any,
 ) -> CompactResult:
     """Rewrite small fragments, and those with many deleted rows, into large ones."""
-    ref = table_of({**options, "table": table} if table is not None else options)
+    ref = table_alone(table, options, "target_rows_per_fragment", "dry_run")
 
     def attempt() -> CompactResult:
         dataset = open_table(locate(ref))
@@ -105,7 +109,8 @@ def index(
     IVF_PQ and IVF_FLAT for vectors, with `metric`, `partitions` and `sub_vectors`. A dry run checks
     that the index can be built, and needs no Spark.
     """
-    ref = table_of({**options, "table": table} if table is not None else options)
+    own = ("column", "kind", "name", "replace", "metric", "partitions", "sub_vectors", "dry_run")
+    ref = table_alone(table, options, *own)
     word = kind.upper()
     if word not in (*SCALAR, *VECTOR):
         raise InvalidInputError(
@@ -136,15 +141,38 @@ def _check_column(dataset: lance.LanceDataset, ref: TableRef, column: str, kind:
     names = dataset.schema.names
     if column not in names:
         raise missing_column(column, ref, names)
-    is_vector = pa.types.is_fixed_size_list(dataset.schema.field(column).type)
-    if is_vector != (kind in VECTOR):
+    known = _kinds_for(dataset.schema.field(column).type)
+    if kind not in known:
         raise InvalidInputError(
             f"Column {column!r} of table {ref} cannot have an index of kind {kind}",
             f"it holds {dataset.schema.field(column).type}",
-            f"Use {', '.join(VECTOR if is_vector else SCALAR)}",
+            f"Use {', '.join(known)}" if known else "",
         )
     if not dataset.get_fragments():
         raise InvalidInputError(f"Table {ref} is empty", fix="Write rows first, then index them")
+
+
+def _kinds_for(kind: pa.DataType) -> tuple[str, ...]:
+    """Tell which indexes a column of a type can have."""
+    if pa.types.is_fixed_size_list(kind):
+        numbers = kind.value_type
+        unsigned = pa.types.is_unsigned_integer(numbers)
+        return VECTOR if unsigned or pa.types.is_floating(numbers) else ()
+    if isinstance(kind, pa.BaseExtensionType):
+        return SCALAR  # Lance knows some of them, and says which it does not.
+    lists = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    fits = {
+        "BTREE": not (pa.types.is_nested(kind) or pa.types.is_dictionary(kind)),
+        "LABEL_LIST": lists,
+        "NGRAM": _is_text(kind),
+        "INVERTED": _is_text(kind.value_type if lists else kind),
+    }
+    fits["BITMAP"] = fits["BTREE"]
+    return tuple(each for each in SCALAR if fits.get(each, True))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _trained(
@@ -165,7 +193,7 @@ def _trained(
         )
     builder = IndicesBuilder(dataset, column)
     number = partitions or max(1, min(4096, int(rows**0.5) // 2))
-    with translated(f"The index of column {column!r} of table {ref} cannot be trained"):
+    with _training(f"The index of column {column!r} of table {ref} cannot be trained"):
         ivf = builder.train_ivf(
             number, distance_type=metric, sample_rate=_sample_rate(rows, number)
         )
@@ -176,14 +204,24 @@ def _trained(
         if kind == "IVF_PQ":
             size = dataset.schema.field(column).type.list_size
             parts = sub_vectors or next(n for n in (size // 16, size // 8, size // 2, 1) if n >= 1)
-            pq = builder.train_pq(ivf, parts, sample_rate=_sample_rate(rows, _FEWEST_ROWS_FOR_PQ))
+            pq = builder.train_pq(ivf, parts, sample_rate=_sample_rate(rows, _PQ_CENTROIDS))
             found |= {"pq_codebook": pq.codebook, "num_sub_vectors": parts}
     return found
 
 
+@contextmanager
+def _training(what: str) -> Iterator[None]:
+    """Tell numbers that Lance does not take, which are its `ValueError`, from what fails."""
+    with translated(what):
+        try:
+            yield
+        except ValueError as error:
+            raise damage(what, str(error)) or InvalidInputError(what, str(error)) from error
+
+
 def _sample_rate(rows: int, centroids: int) -> int:
     """Take 256 rows per centroid for training, or what a small table has."""
-    return max(1, min(256, rows // centroids))
+    return max(2, min(256, rows // centroids))  # Lance refuses one
 
 
 def _built(
@@ -195,7 +233,9 @@ def _built(
     name: str,
     arguments: dict[str, Any],
 ) -> IndexResult:
-    plan = plan_read(ref, ReadOptions(version=dataset.version, columns=(column,)))
+    # Lance reads the column itself, nanoseconds and all.
+    options = ReadOptions(version=dataset.version, columns=(column,), truncate_nanos=True)
+    plan = plan_read(ref, options)
     sizes = {f.fragment_id: max(1, f.count_rows()) for f in dataset.get_fragments()}
     small = plan.bytes < (8 << 20)
     tasks = pack(sizes, 1 if small else parallelism(spark))

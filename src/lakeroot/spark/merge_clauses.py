@@ -5,24 +5,37 @@ The first clause whose situation and condition hold decides over a row, as in SQ
 
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Literal
+from typing import Any, Literal
 
-import lance
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from lakeroot.model.errors import InvalidInputError
-from lakeroot.spark.commits import JOB
-from lakeroot.spark.opening import open_table
+from lakeroot.spark.catalogs import TableRef
+from lakeroot.spark.failures import translated
+from lakeroot.spark.fitting import (
+    cut_columns,
+    kept_apart,
+    minds_case,
+    refuse_cut,
+    spelled_as,
+)
 from lakeroot.spark.options import ReadOptions
+from lakeroot.spark.planning import missing_column
 from lakeroot.spark.reading import parallelism, planned
-from lakeroot.spark.row_changes import ADDRESS, COMES, ChangeResult, apply_changes
+from lakeroot.spark.row_changes import (
+    ADDRESS,
+    COMES,
+    KEPT,
+    ChangeResult,
+    apply_changes,
+    foretold,
+)
 from lakeroot.spark.types import spark_schema
-from lakeroot.spark.write_tasks import WritePlan
+from lakeroot.spark.write_tasks import WritePlan, target_of
 
 TARGET, SOURCE = "target", "source"
 
@@ -62,10 +75,12 @@ def same_keys(keys: Sequence[str]) -> Column:
     )
 
 
-def merge_rows(source: DataFrame, plan: WritePlan, merge: Merge) -> ChangeResult:
+def merge_rows(
+    source: DataFrame, plan: WritePlan, merge: Merge, *, dry_run: bool = False
+) -> ChangeResult:
     """Merge with Spark: join the table with the source, and apply what the clauses make of it."""
     changes, tasks = merge_changes(source, plan, merge)
-    return apply_changes(changes, plan, {JOB: plan.job}, tasks)
+    return foretold(changes, plan) if dry_run else apply_changes(changes, plan, tasks)
 
 
 def merge_changes(source: DataFrame, plan: WritePlan, merge: Merge) -> tuple[DataFrame, int]:
@@ -83,33 +98,88 @@ def merge_changes(source: DataFrame, plan: WritePlan, merge: Merge) -> tuple[Dat
         truncate_nanos=True,
     )
     rows, reading = planned(spark, ref, options)
-    target = rows.withColumn("__in_target", sf.lit(1)).alias(merge.names[0])
-    given = source.withColumn("__in_source", sf.lit(1)).alias(merge.names[1])
+    dataset: Any = target_of(plan)
+    schema = spark_schema(dataset.schema, truncate_nanos=True)
+    # Columns that come with this very merge hold null in the rows that are there.
+    apart = kept_apart(dataset.schema)
+    absent = [field for field in schema.fields if field.name not in rows.columns]
+    missing = [field for field in absent if field.name not in apart]
+    nulls = (sf.lit(None).cast(field.dataType).alias(field.name) for field in missing)
+    rows = rows.select("*", *nulls) if missing else rows
+    mark = unused("__lakeroot_is_there", [*rows.columns, *source.columns])
+    target = rows.withColumn(mark, sf.lit(1)).alias(merge.names[0])
+    given = source.withColumn(mark, sf.lit(1)).alias(merge.names[1])
     kind = {(True, True): "full", (True, False): "right", (False, True): "left"}.get(
         (bool(merge.not_matched), bool(merge.not_matched_by_source)), "inner"
     )
     joined = target.join(given, merge.condition, kind)
-    schema = spark_schema(lance_schema(plan), truncate_nanos=True)
-    changes = changed_rows(joined, schema, source.columns, merge)
+    exact = minds_case(spark)
+    merge = named_as(merge, schema.fieldNames(), ref, exact=exact)
+    with translated(f"Rows cannot be merged into table {ref} like this"):
+        changes = changed_rows(
+            joined,
+            schema,
+            spelled_as(schema.fieldNames(), source.columns, exact=exact),
+            merge,
+            mark,
+            apart,
+        )
+        changes.schema  # noqa: B018  # a session over Connect looks at it only now
+    cut = cut_columns(dataset.schema)
+    for clause in (*merge.matched, *merge.not_matched, *merge.not_matched_by_source):
+        if set(clause.values or ()) & set(cut):
+            refuse_cut(clause.values or {}, target.drop(*cut).crossJoin(given), cut, ref)
     return changes, max(parallelism(spark), len(reading.tasks))
 
 
-def lance_schema(plan: WritePlan) -> pa.Schema:
-    """Return the schema of the table that a plan writes to."""
-    dataset: lance.LanceDataset = open_table(plan.table)
-    return dataset.schema
+def unused(name: str, columns: Sequence[str]) -> str:
+    """Give a name that no column has, however it is spelled."""
+    taken = {column.lower() for column in columns}
+    while name in taken:
+        name += "_"
+    return name
+
+
+def named_as(merge: Merge, columns: Sequence[str], ref: TableRef, *, exact: bool) -> Merge:
+    """Let the clauses name columns as the table does; one that it has not is refused."""
+
+    def named(clause: Clause) -> Clause:
+        if clause.values is None:
+            return clause
+        known = spelled_as(list(clause.values), columns, exact=exact)
+        values: dict[str, Column] = {}
+        for name, value in clause.values.items():
+            if name not in known:
+                raise missing_column(name, ref, columns)
+            if known[name] in values:
+                raise InvalidInputError(f"A clause sets the column {known[name]!r} twice")
+            values[known[name]] = value
+        return replace(clause, values=values)
+
+    return replace(
+        merge,
+        matched=[named(each) for each in merge.matched],
+        not_matched=[named(each) for each in merge.not_matched],
+        not_matched_by_source=[named(each) for each in merge.not_matched_by_source],
+    )
 
 
 def changed_rows(
     joined: DataFrame,
     schema: st.StructType,
-    source_columns: Sequence[str],
+    source_columns: Mapping[str, str],
     merge: Merge,
+    mark: str,
+    apart: Sequence[str] = (),
 ) -> DataFrame:
-    """Turn a join of table and source into the rows that go and the rows that come."""
+    """Turn a join of table and source into the rows that go and the rows that come.
+
+    `mark` is a column of both sides that is never null where the side has a row. Old values of the
+    columns `apart` are not read: the rows say that they keep them.
+    """
     names = merge.names
-    in_target = sf.col(f"{names[0]}.__in_target").isNotNull()
-    in_source = sf.col(f"{names[1]}.__in_source").isNotNull()
+    in_target = sf.col(f"{names[0]}.{mark}").isNotNull()
+    in_source = sf.col(f"{names[1]}.{mark}").isNotNull()
     situations = [
         *((in_target & in_source, clause) for clause in merge.matched),
         *((~in_target & in_source, clause) for clause in merge.not_matched),
@@ -124,33 +194,45 @@ def changed_rows(
             for n, (where, clause) in enumerate(situations)
         )
     )
-    decided = joined.withColumn("__clause", chosen).where(sf.col("__clause").isNotNull())
+    number = unused("__lakeroot_clause", joined.columns)
+    decided = joined.withColumn(number, chosen).where(sf.col(number).isNotNull())
     comes = [n for n, (_, clause) in enumerate(situations) if clause.action in ("update", "insert")]
-    columns = [
-        _column(field.name, situations, source_columns, names)
-        .cast(field.dataType)
-        .alias(field.name)
-        for field in schema.fields
-    ]
+    columns = []
+    for field in schema.fields:
+        name, chosen = field.name, sf.col(number)
+        old = sf.lit(None) if name in apart else sf.col(f"{names[0]}.`{name}`")
+        keeping = [n for n in comes if not _gives(situations[n][1], name, source_columns)]
+        if name in apart and keeping == comes:
+            continue
+        value = _column(name, situations, source_columns, names[1], chosen, old)
+        columns.append(value.cast(field.dataType).alias(name))
+        if name in apart and keeping:
+            columns.append(chosen.isin(keeping).alias(KEPT + name))
     return decided.select(
         sf.col(f"{names[0]}._rowaddr").alias(ADDRESS),
-        sf.col("__clause").isin(comes).alias(COMES),
+        sf.col(number).isin(comes).alias(COMES),
         *columns,
     )
+
+
+def _gives(clause: Clause, name: str, source_columns: Mapping[str, str]) -> bool:
+    """Tell whether a clause has a value for a column."""
+    return name in (source_columns if clause.values is None else clause.values)
 
 
 def _column(
     name: str,
     situations: Sequence[tuple[Column, Clause]],
-    source_columns: Sequence[str],
-    names: tuple[str, str],
+    source_columns: Mapping[str, str],
+    source: str,
+    chosen: Column,
+    old: Column,
 ) -> Column:
     """Say where the value of a column comes from, clause by clause.
 
     A row that only goes has no values: where no clause asks for the old value of a column, the
     column is not read at all.
     """
-    old = sf.col(f"{names[0]}.`{name}`")
     value: Column = sf.lit(None)
     for number, (_, clause) in enumerate(situations):
         if clause.action not in ("update", "insert"):
@@ -159,6 +241,7 @@ def _column(
         if clause.values is not None:
             new = clause.values.get(name, missing)
         else:
-            new = sf.col(f"{names[1]}.`{name}`") if name in source_columns else missing
-        value = sf.when(sf.col("__clause") == number, new).otherwise(value)
+            given = source_columns.get(name)
+            new = missing if given is None else sf.col(f"{source}.`{given}`")
+        value = sf.when(chosen == number, new).otherwise(value)
     return value

@@ -24,11 +24,13 @@ from lakeroot.model.errors import (
     TableAlreadyExistsError,
     TableColumnNotFoundError,
 )
+from lakeroot.spark import receipts
 from lakeroot.spark.catalogs import TableRef, exists
-from lakeroot.spark.commits import JOB, commit, find_job
+from lakeroot.spark.commits import commit
 from lakeroot.spark.conform import to_table
 from lakeroot.spark.distribute import until_uncontested
 from lakeroot.spark.failures import nearest, translated
+from lakeroot.spark.fitting import cut_columns
 from lakeroot.spark.key_merging import can_merge_by_keys, merge_by_keys
 from lakeroot.spark.merge_clauses import (
     DELETE,
@@ -38,12 +40,15 @@ from lakeroot.spark.merge_clauses import (
     Merge,
     merge_rows,
     same_keys,
+    unused,
 )
 from lakeroot.spark.opening import open_table
 from lakeroot.spark.options import WriteOptions, parse, table_of
-from lakeroot.spark.row_changes import ChangeResult
+from lakeroot.spark.row_changes import ChangeResult, done_before
+from lakeroot.spark.widening import commit_changes, schema_changed
 from lakeroot.spark.write_tasks import WritePlan, target_of
-from lakeroot.spark.writing import newest_at, prepare, write
+from lakeroot.spark.writing import abort, prepare, properties_of_plan, write
+from lakeroot.tables.versions import DATA
 
 # A source of this many rows is merged in the driver: faster up to millions of rows.
 DRIVER_ROWS = 1_000_000
@@ -62,38 +67,63 @@ def merge(
     when_not_matched_by_source: str = "nothing",
     strategy: str = "auto",
     job_id: str | None = None,
+    dry_run: bool = False,
     **options: Any,
 ) -> ChangeResult:
     """Upsert by keys: rows of the source replace those with the same keys, others are inserted.
 
     Columns that the source lacks keep their values in replaced rows and are null in new ones.
-    Keys must be unique in the source and never null.
+    Keys must be unique in the source and never null. A dry run counts what would change.
     """
     keys = [on] if isinstance(on, str) else list(on)
     words = (when_matched, when_not_matched, when_not_matched_by_source)
     _check_words(words, strategy)
     ref = table_of({**options, "table": table} if table is not None else options)
     settings = parse(WriteOptions, options)
+    if settings.mode is not None:
+        raise InvalidInputError("A merge has no mode", fix="Say what it does with `when_matched`")
     check_key_columns(source, keys)
 
     def attempt() -> ChangeResult:
-        done = _done(ref, job_id, settings.branch)
+        done = done_before(ref, job_id, settings.branch)
         if done is not None:
             return done
         if exists(ref) is None:
             check_keys(source, ref, keys)
+            if dry_run:
+                return ChangeResult(0, inserted=source.count() if words[1] == "insert" else 0)
             return _created(source, {**options, "job_id": job_id}, table, words)
+        if dry_run:
+            return _foretold(source, ref, keys, words, settings)
         plan = prepare(ref, source.schema, _appending(settings, job_id))
-        small = _small(source) if strategy != "spark" and _simple(source, plan, words) else None
+        simple = strategy != "spark" and _simple(source, plan, keys, words)
+        small = _small(source) if simple else None
         if small is None or not keys_are_good(small, keys):
             check_keys(source, ref, keys)
         if small is not None:
             return _merge_in_driver(small, plan, keys, words)
-        matched, not_matched, by_source = (_clauses(word) for word in words)
-        merge = Merge(same_keys(keys), matched, not_matched, by_source)
-        return merge_rows(source, plan, merge)
+        refuse_cut_keys(plan, keys)
+        return merge_rows(source, plan, _merge(keys, words))
 
     return until_uncontested(attempt)
+
+
+def _merge(keys: Sequence[str], words: tuple[str, str, str]) -> Merge:
+    matched, not_matched, by_source = (_clauses(word) for word in words)
+    return Merge(same_keys(keys), matched, not_matched, by_source)
+
+
+def _foretold(
+    source: DataFrame,
+    ref: TableRef,
+    keys: Sequence[str],
+    words: tuple[str, str, str],
+    settings: WriteOptions,
+) -> ChangeResult:
+    """Check a merge and count what it would change."""
+    check_keys(source, ref, keys)
+    plan = prepare(ref, source.schema, _appending(settings, None))
+    return merge_rows(source, plan, _merge(keys, words), dry_run=True)
 
 
 def _created(
@@ -160,11 +190,12 @@ def check_keys(source: DataFrame, ref: TableRef, keys: Sequence[str]) -> None:
     check_key_columns(source, keys)
     named = [sf.col(f"`{key}`") for key in keys]
     isnull = reduce(operator.or_, (column.isNull() for column in named))
+    rows = unused("rows", keys)
     with translated(f"The source of the merge into {ref} cannot be read"):
         wrong = (
             source.groupBy(*named)
-            .agg(sf.count("*").alias("__rows"))
-            .where(isnull | (sf.col("__rows") > 1))
+            .agg(sf.count("*").alias(rows))
+            .where(isnull | (sf.col(rows) > 1))
             .limit(1)
             .collect()
         )
@@ -178,7 +209,7 @@ def check_keys(source: DataFrame, ref: TableRef, keys: Sequence[str]) -> None:
             "Filter such rows out, or give them a key",
         )
     raise InvalidInputError(
-        f"The source of the merge into {ref} has {wrong[0]['__rows']} rows with {values}",
+        f"The source of the merge into {ref} has {wrong[0][rows]} rows with {values}",
         "which of them should win cannot be known",
         "Make the source unique by its keys first",
     )
@@ -193,21 +224,37 @@ def _appending(settings: WriteOptions, job_id: str | None) -> WriteOptions:
         max_rows_per_file=settings.max_rows_per_file,
         max_bytes_per_file=settings.max_bytes_per_file,
         job_id=job_id or uuid.uuid4().hex,
+        message=settings.message,
     )
 
 
-def _done(ref: TableRef, job_id: str | None, branch: str | None) -> ChangeResult | None:
-    if job_id is None:
-        return None
-    found = exists(ref)
-    version = None if found is None else find_job(newest_at(found, branch), JOB, job_id)
-    return None if version is None else ChangeResult(version, already_done=True)
-
-
-def _simple(source: DataFrame, plan: WritePlan, words: tuple[str, str, str]) -> bool:
+def _simple(
+    source: DataFrame, plan: WritePlan, keys: Sequence[str], words: tuple[str, str, str]
+) -> bool:
     """Tell whether the driver can do this: whole rows into the main branch."""
     whole = set(plan.schema.names) == set(source.columns)
-    return bool(whole and words[0] != "delete" and plan.options.branch in (None, "main"))
+    in_main = plan.options.branch in (None, "main")
+    if not (whole and in_main and words[0] != "delete"):
+        return False
+    return not any(_has_floats(plan.schema.field(key).type) for key in keys)
+
+
+def refuse_cut_keys(plan: WritePlan, keys: Sequence[str]) -> None:
+    """Refuse keys that a join of Spark would find equal though their nanoseconds differ."""
+    cut = set(cut_columns(plan.schema)) & set(keys)
+    if cut:
+        raise InvalidInputError(
+            f"Spark cannot merge table {plan.table.ref} by the column {min(cut)!r}",
+            "it holds nanoseconds, and Spark's timestamps end at microseconds",
+            "Merge by another key, or a source of few and whole rows in the driver",
+        )
+
+
+def _has_floats(kind: pa.DataType) -> bool:
+    """Tell whether Lance, which compares bits, finds other keys equal than SQL: -0.0 and 0.0."""
+    if pa.types.is_floating(kind):
+        return True
+    return any(_has_floats(kind.field(number).type) for number in range(kind.num_fields))
 
 
 def _small(source: DataFrame) -> pa.Table | None:
@@ -233,7 +280,11 @@ def _merge_in_driver(
         raise InvalidInputError(
             f"Table {plan.table.ref} does not exist", fix="Create it with a write first"
         )
-    dataset = open_table(plan.table)
+    dataset: Any = open_table(plan.table)
+    if plan.widened is not None:
+        if dataset.version != plan.read_version:
+            raise ConcurrentModificationError(f"Table {plan.table.ref} changed meanwhile")
+        dataset = target_of(plan)
     data = pa.Table.from_batches(to_table(rows.to_batches(), plan.schema), plan.schema)
     if words[2] == "nothing" and can_merge_by_keys(dataset, len(data), keys):
         return merge_by_keys(
@@ -252,19 +303,36 @@ def _merge_in_driver(
         builder = builder.when_not_matched_by_source_delete()
     with translated(f"Table {plan.table.ref} cannot be merged into"):
         transaction, counts = builder.execute_uncommitted(data)
-    done = commit(
-        plan.table,
-        dataset,
-        transaction,
-        read_version=dataset.version,
-        properties={JOB: plan.job},
-        strict=True,
-    )
+    new = [file.path for each in transaction.operation.new_fragments for file in each.files]
+    written = [f"{DATA}/{path}" for path in new]
+    receipts.leave(plan.table, plan.attempt, written)
+    try:
+        version = _committed(plan, dataset, transaction)
+    except BaseException:
+        abort(plan)
+        raise
+    receipts.settle(plan.table, plan.attempt, written)
     return ChangeResult(
-        done.version,
+        version,
         counts["num_inserted_rows"],
         counts["num_updated_rows"],
         counts["num_deleted_rows"],
+    )
+
+
+def _committed(plan: WritePlan, dataset: lance.LanceDataset, transaction: Any) -> int:
+    properties = properties_of_plan(plan)
+    if plan.widened is not None:
+        return int(commit_changes(plan, transaction.operation, properties).version)
+    return int(
+        commit(
+            plan.table,
+            dataset,
+            transaction,
+            read_version=dataset.version,
+            properties=properties,
+            strict=True,
+        ).version
     )
 
 
@@ -274,7 +342,5 @@ def _now(plan: WritePlan, dataset: lance.LanceDataset) -> WritePlan:
         return plan
     planned: Any = target_of(plan)
     if dataset.schema != planned.schema:
-        raise ConcurrentModificationError(
-            f"The schema of table {plan.table.ref} changed while the job ran", fix="Run it again"
-        )
+        raise schema_changed(plan)
     return replace(plan, dataset=pickle.dumps(dataset), read_version=dataset.version)

@@ -5,14 +5,29 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeroot.model.errors import InvalidInputError
+from lakeroot.model.errors import InvalidInputError, TableAlreadyExistsError
+from lakeroot.spark.catalogs import exists
 from lakeroot.spark.failures import nearest, translated
+from lakeroot.spark.fitting import check_encodings, fit, new_columns
 from lakeroot.spark.iceberg_exports import export_iceberg
+from lakeroot.spark.opening import open_table
+from lakeroot.spark.options import WriteOptions, parse, table_of
 from lakeroot.spark.reading import read
-from lakeroot.spark.writing import WriteResult, write
+from lakeroot.spark.types import table_schema
+from lakeroot.spark.writing import (
+    APPEND,
+    CREATE,
+    WriteResult,
+    already_done,
+    check_columns,
+    mode_of,
+    newest_at,
+    write,
+)
 
 FORMATS = ("parquet", "csv", "json", "orc", "text", "binaryFile", "avro", "iceberg")
 EXPORTS = ("parquet", "csv", "json", "orc", "iceberg")
+MODES = ("error", "errorifexists", "append", "overwrite", "ignore")
 
 
 def ingest(
@@ -23,17 +38,44 @@ def ingest(
     format: str = "parquet",  # noqa: A002  # Spark's word
     reader: Mapping[str, str] | None = None,
     schema: str | None = None,
+    dry_run: bool = False,
     **options: Any,
 ) -> WriteResult:
     """Load files, or an Iceberg table, into a table.
 
     `reader` holds options for Spark's reader. Folders of images and other files are the format
-    `binaryFile`: their `content` is stored as a blob.
+    `binaryFile`: their `content` is stored as a blob. A dry run checks that the table takes the
+    rows, and counts them.
     """
     frame = source_frame(spark, source, format=format, reader=reader, schema=schema)
     if format.lower() == "binaryfile" and "blobs" not in options:
         options = {**options, "blobs": ["content"]}
-    return write(frame, table, **options)
+    return foretold(frame, table, **options) if dry_run else write(frame, table, **options)
+
+
+def foretold(frame: DataFrame, table: str | None = None, **options: Any) -> WriteResult:
+    """Check that a frame could be written, and count its rows; nothing is written."""
+    given = {**options, "table": table} if table is not None else options
+    ref, settings = table_of(given), parse(WriteOptions, given)
+    before, mode = already_done(ref, settings), mode_of(settings)
+    if before is not None:
+        return before
+    check_columns(frame.schema, ref)
+    found = exists(ref)
+    if found is None or mode != APPEND:
+        if found is not None and mode == CREATE:
+            raise TableAlreadyExistsError(f"Table {ref} already exists")
+        table_schema(frame.schema, vectors=settings.vectors, blobs=frozenset(settings.blobs))
+        version = 0 if found is None else open_table(found).version
+    else:
+        dataset = newest_at(found, settings.branch)
+        names = new_columns(frame.schema, dataset.schema) if settings.merge_schema else []
+        fit(frame.drop(*names).schema, dataset.schema, str(ref))
+        if not names:
+            check_encodings(dataset.schema, settings, ref)
+        version = dataset.version
+    with translated(f"The rows for table {ref} cannot be counted"):
+        return WriteResult(ref, version, frame.count(), 0, settings.job_id or "")
 
 
 def source_frame(
@@ -94,16 +136,24 @@ def export(
     format: str = "parquet",  # noqa: A002
     mode: str = "error",
     writer: Mapping[str, str] | None = None,
+    dry_run: bool = False,
     **options: Any,
 ) -> int:
     """Write a table, or what the read options choose of it, as files; return how many rows.
+
+    A dry run counts them and writes nothing.
 
     With the format `iceberg`, `target` is a table of the Iceberg catalog that `writer` describes
     in the words of pyiceberg (`uri`, `warehouse`, `token` and so on).
     """
     if format.lower() not in EXPORTS:
         raise InvalidInputError(f"There is no format {format!r}", fix=nearest(format, EXPORTS))
+    if mode not in MODES:
+        raise InvalidInputError(f"There is no mode {mode!r}", fix=nearest(mode, MODES))
     frame = read(spark, table, **options)
+    if dry_run:
+        with translated("The rows cannot be counted"):
+            return int(frame.count())
     if format.lower() == "iceberg":
         return export_iceberg(frame, target, mode, dict(writer or {}))
     with translated(f"{target} cannot be written"):
@@ -119,6 +169,8 @@ def convert(
     source: Mapping[str, Any],
     target: Mapping[str, Any],
     mode: str = "create",
+    dry_run: bool = False,
 ) -> WriteResult:
     """Copy a table into another catalog: `source` and `target` are the options of the two."""
-    return write(read(spark, table, **source), to, **{**target, "mode": mode})
+    rows, options = read(spark, table, **source), {**target, "mode": mode}
+    return foretold(rows, to, **options) if dry_run else write(rows, to, **options)

@@ -18,6 +18,7 @@ from lakeroot.model.errors import (
 from lakeroot.spark.catalogs import Located, TableRef, expires, locate
 from lakeroot.spark.failures import explained, nearest
 from lakeroot.spark.options import ReadOptions
+from lakeroot.spark.types import comparable
 
 
 def open_table(table: Located, version: Any = None) -> lance.LanceDataset:
@@ -54,9 +55,14 @@ class Opened:
     main: lance.LanceDataset
 
     @property
-    def cut(self) -> list[str]:
-        """Name the columns that lose digits on the way to Spark: it compares what Lance cannot."""
-        return [field.name for field in self.dataset.schema if "[ns" in str(field.type)]
+    def packed(self) -> bytes:
+        """Give what travels: the manifest is inside, so equal bytes are the very same version."""
+        return pickle.dumps(self.main)
+
+    @property
+    def cut(self) -> dict[str, int | None]:
+        """Name the columns that Spark sees otherwise than Lance, and what both compare alike."""
+        return comparable(self.dataset.schema)
 
 
 def opened_for(ref: TableRef, options: ReadOptions) -> Opened:

@@ -10,12 +10,22 @@ from lakeroot.model.errors import InvalidInputError
 from lakeroot.spark.catalogs import Catalog, TableRef, parse_name
 from lakeroot.spark.failures import nearest
 
+STORAGE_VERSIONS = ("legacy", "stable", "next", "0.1", "2.0", "2.1", "2.2", "2.3")
+_NEAREST = 10
+
 
 def _words(value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         text = value.strip()
         return tuple(json.loads(text)) if text.startswith("[") else tuple(_split(text))
     return tuple(value)
+
+
+def _some_words(value: Any) -> tuple[str, ...]:
+    words = _words(value)
+    if not words:
+        raise ValueError("there are none")
+    return words
 
 
 def _split(text: str) -> list[str]:
@@ -53,6 +63,20 @@ def _natural(value: Any) -> int:
     return number
 
 
+def _positive(value: Any) -> int:
+    number = int(value)
+    if number < 1:
+        raise ValueError(f"{number} is not positive")
+    return number
+
+
+def _storage_version(value: Any) -> str:
+    word = str(value)
+    if word not in STORAGE_VERSIONS:
+        raise ValueError(f"{word} is none of {STORAGE_VERSIONS}")
+    return word
+
+
 def _option(read: Callable[[Any], Any], expected: str, default: Any = None) -> Any:
     return field(default=default, metadata={"read": read, "expected": expected})
 
@@ -61,7 +85,9 @@ def _option(read: Callable[[Any], Any], expected: str, default: Any = None) -> A
 class ReadOptions:
     """What to read of a table."""
 
-    columns: tuple[str, ...] | None = _option(_words, "column names, separated by commas")
+    columns: tuple[str, ...] | None = _option(
+        _some_words, "column names, separated by commas; all of them are read without it"
+    )
     filter: str | None = _option(str, "an SQL predicate")
     version: int | None = _option(_natural, "a version number")
     tag: str | None = _option(str, "the name of a tag")
@@ -74,7 +100,7 @@ class ReadOptions:
     with_row_address: bool = _option(_flag, "true or false", default=False)
     vector: tuple[float, ...] | None = _option(_numbers, "a JSON list of numbers")
     vector_column: str | None = _option(str, "the name of a column")
-    k: int = _option(_natural, "a number of rows", default=10)
+    k: int | None = _option(_positive, "a number of rows above 0")
     metric: str | None = _option(str, "l2, cosine, dot or hamming")
     nprobes: int | None = _option(_natural, "a number")
     refine_factor: int | None = _option(_natural, "a number")
@@ -82,17 +108,27 @@ class ReadOptions:
     prefilter: bool = _option(_flag, "true or false", default=True)
     full_text_query: str | None = _option(str, "words to search for")
     full_text_columns: tuple[str, ...] | None = _option(_words, "column names")
-    partitions: int | None = _option(_natural, "a number of tasks")
-    batch_size: int | None = _option(_natural, "a number of rows")
+    partitions: int | None = _option(_positive, "a number of tasks above 0")
+    batch_size: int | None = _option(_positive, "a number of rows above 0")
     truncate_nanos: bool = _option(_flag, "true or false", default=False)
     starting_version: int | None = _option(_natural, "a version number")
-    max_versions_per_trigger: int | None = _option(_natural, "a number of versions")
+    max_versions_per_trigger: int | None = _option(_positive, "a number of versions above 0")
     skip_changes: bool = _option(_flag, "true or false", default=False)
+
+    def __post_init__(self) -> None:
+        """Bound a search by a vector, which every row is an answer to; words match or do not."""
+        if self.vector is not None and self.k is None:
+            object.__setattr__(self, "k", _NEAREST)
 
     @property
     def is_search(self) -> bool:
-        """Tell whether the rows come from a search, so that they are ranked and few."""
+        """Tell whether the rows come from a search, so that they are ranked."""
         return self.vector is not None or self.full_text_query is not None
+
+    @property
+    def ranked(self) -> int | None:
+        """Tell how many rows a search finds at most; nothing, if it finds all that match."""
+        return self.k if self.limit is None else self.limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,9 +139,11 @@ class WriteOptions:
     vectors: Mapping[str, int] | None = _option(_sizes, "sizes such as embedding:768")
     blobs: tuple[str, ...] = _option(_words, "column names, separated by commas", default=())
     merge_schema: bool = _option(_flag, "true or false", default=False)
-    storage_version: str | None = _option(str, "a Lance file version such as 2.1 or stable")
-    max_rows_per_file: int = _option(_natural, "a number of rows", default=1024 * 1024)
-    max_bytes_per_file: int = _option(_natural, "a number of bytes", default=1 << 30)
+    storage_version: str | None = _option(
+        _storage_version, f"a version of Lance's files: {', '.join(STORAGE_VERSIONS)}"
+    )
+    max_rows_per_file: int = _option(_positive, "a number of rows above 0", default=1024 * 1024)
+    max_bytes_per_file: int = _option(_positive, "a number of bytes above 0", default=1 << 30)
     stable_row_ids: bool = _option(_flag, "true or false", default=False)
     branch: str | None = _option(str, "the name of a branch")
     job_id: str | None = _option(str, "any text that names this write")
@@ -126,9 +164,15 @@ def camel(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
+_KNOWN: Mapping[type[Any], Mapping[str, Any]] = {
+    kind: {camel(option.name).lower(): option for option in fields(kind)}
+    for kind in (ReadOptions, WriteOptions)
+}
+
+
 def parse(kind: type[Options], given: Mapping[str, Any]) -> Options:
     """Read the options of a kind; unknown ones are refused with the nearest valid name."""
-    known = {camel(option.name).lower(): option for option in fields(kind)}
+    known = _KNOWN[kind]
     values: dict[str, Any] = {}
     for key, value in given.items():
         word = key.replace("_", "").lower()
@@ -151,6 +195,19 @@ def parse(kind: type[Options], given: Mapping[str, Any]) -> Options:
 def _is_about_the_table(key: str) -> bool:
     word = key.lower()
     return word in _TABLE_OPTIONS or word in _SPARK_OWN or word.startswith(_PREFIXES)
+
+
+def table_alone(table: str | None, options: Mapping[str, Any], *own: str) -> TableRef:
+    """Read which table a job means, when that is all its options may say.
+
+    An option that was passed over, such as the branch of a delete, would be a promise not kept.
+    `own` are the arguments of the job, to suggest.
+    """
+    for key, value in options.items():
+        if value is not None and not _is_about_the_table(key):
+            fix = nearest(key, [*own, *_TABLE_OPTIONS])
+            raise InvalidInputError(f"There is no option {key!r} here", fix=fix)
+    return table_of({**options, "table": table} if table is not None else options)
 
 
 def table_of(given: Mapping[str, Any]) -> TableRef:

@@ -2,8 +2,7 @@
 
 import heapq
 import math
-import pickle
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,21 +15,17 @@ from lakeroot.model.errors import (
     TableColumnNotFoundError,
 )
 from lakeroot.spark.catalogs import Located, TableRef, expires
+from lakeroot.spark.expecting import asked_of_indexes, expected_rows, is_by_keys, most_rows
 from lakeroot.spark.failures import nearest
 from lakeroot.spark.opening import Opened, opened_for, unpacked
 from lakeroot.spark.options import ReadOptions
+from lakeroot.spark.sizes import batch_rows, fragment_bytes, projected_bytes
 from lakeroot.spark.types import exchange_schema, spark_schema
+from lakeroot.tables.expressions import whole
 
 # A Python task costs about 50 ms however little it reads, so small fragments share tasks.
 BYTES_PER_TASK = 64 << 20
 _SMALL_TABLE = 8 << 20
-# So little, and found by an index, is read by the driver itself rather than by a job.
-_FEW_ROWS = 1000
-_FEW_BYTES = 1 << 20
-# Vectors of so many bytes are searched by the driver without an index; 600 MB took 0.3 s.
-_SEARCHED_BYTES = 1 << 30
-_NARROW_BATCH = 32 * 1024
-_BATCH_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +63,10 @@ class ReadPlan:
     tasks: tuple[ReadTask, ...]
     rows: int
     bytes: int
-    few: bool = False
+    # How many rows of this width are few.
+    most: int
+    # The rows themselves, where they are few and whoever plans wants them at once.
+    here: pa.Table | None = field(default=None, repr=False)
 
     def describe(self) -> str:
         """Say what will be read, for a person."""
@@ -86,15 +84,17 @@ def plan_read(
     options: ReadOptions,
     *,
     parallelism: int | None = None,
-    pruned: st.StructType | None = None,
+    pruned: Sequence[str] | None = None,
     conditions: Sequence[str] = (),
     opened: Opened | None = None,
     spread: bool = False,
+    few: Callable[[Scan, int], pa.Table | None] | None = None,
 ) -> ReadPlan:
-    """Plan a read; `pruned` is the schema Spark still wants, `conditions` the filters it gives.
+    """Plan a read; `pruned` names the columns Spark still wants, `conditions` are its filters.
 
     With `spread`, the tasks of a large search find the nearest of their own rows each, and the
-    caller chooses among them.
+    caller chooses among them. `few` reads a scan at once, if it has no more than so many rows; it
+    is asked only where a limit, a search or an index keeps it from reading much.
     """
     opened = opened or opened_for(ref, options)
     dataset = opened.dataset
@@ -104,7 +104,7 @@ def plan_read(
     arguments = scan_arguments(dataset, ref, options, schema, conditions)
     branch = named_branch(options)
     scan = Scan(
-        pickle.dumps(opened.main),
+        opened.packed,
         (dataset.uri, branch, dataset.version),
         arguments,
         exchange_schema(schema),
@@ -115,15 +115,33 @@ def plan_read(
     text = _explained(warm, ref, options, arguments)
     rows = dataset.count_rows()
     size = projected_bytes(dataset, schema.fieldNames())
-    expected = _expected_rows(warm, options, arguments, rows, text)
+    most = most_rows(rows, size)
+    few = few if schema.fields else None
+    asked = asked_of_indexes(warm, options, arguments, text)
+    # Whoever looks keys up means few rows, so they are read before they are counted.
+    here = few(scan, most) if few and is_by_keys(asked) else None
+    if here is not None:
+        expected: int | None = here.num_rows
+    else:
+        expected = expected_rows(warm, options, arguments, rows, text, asked)
+    if few and here is None and _may_be_few(options, expected, rows, most):
+        here = few(scan, most)
     left = size if expected is None else size * min(expected, rows) // max(rows, 1)
-    if spread and expected is None and "nearest" in arguments:
+    if here is not None:
+        tasks: tuple[ReadTask, ...] = (ReadTask(None),)
+    elif spread and expected is None and "nearest" in arguments:
         searched = projected_bytes(dataset, [arguments["nearest"]["column"]])
         tasks = _fragment_groups(dataset, options, searched, parallelism)
     else:
         tasks = _tasks(dataset, options, arguments, left, parallelism)
-    few = expected is not None and expected <= _FEW_ROWS and left <= _FEW_BYTES
-    return ReadPlan(ref, dataset.version, schema, scan, tasks, rows, left, few)
+    return ReadPlan(ref, dataset.version, schema, scan, tasks, rows, left, most, here)
+
+
+def _may_be_few(options: ReadOptions, expected: int | None, rows: int, most: int) -> bool:
+    """Tell whether to try and read at once; of the rows that words match no more than are few."""
+    if expected is None:
+        return options.full_text_query is not None and options.partitions is None
+    return min(expected, rows) <= most
 
 
 def named_branch(options: ReadOptions) -> str | None:
@@ -157,13 +175,13 @@ def missing_column(name: str, ref: TableRef, names: Sequence[str]) -> TableColum
     return TableColumnNotFoundError(f"Table {ref} has no column {name!r}", fix=nearest(name, names))
 
 
-def _narrowed(schema: st.StructType, wanted: st.StructType, ref: TableRef) -> st.StructType:
+def _narrowed(schema: st.StructType, wanted: Sequence[str], ref: TableRef) -> st.StructType:
     """Keep the columns Spark still wants, as they are in the table."""
     known = {field.name: field for field in schema.fields}
-    for name in wanted.fieldNames():
+    for name in wanted:
         if name not in known:
             raise missing_column(name, ref, list(known))
-    return st.StructType([known[name] for name in wanted.fieldNames()])
+    return st.StructType([known[name] for name in wanted])
 
 
 def scan_arguments(
@@ -186,7 +204,7 @@ def scan_arguments(
     if options.batch_size or not options.is_search:
         arguments["batch_size"] = options.batch_size or batch_rows(schema)
     if parts:
-        arguments["filter"] = " AND ".join(f"({part})" for part in parts)
+        arguments["filter"] = " AND ".join(map(whole, parts))
     if options.is_search:
         arguments |= _search_arguments(dataset, ref, options)
         wanted = [name for name in ("_distance", "_score") if name in names]
@@ -218,18 +236,27 @@ def _search_arguments(
             "The options 'vector' and 'fullTextQuery' exclude each other",
             fix="Run two reads and join their results by row id",
         )
+    if options.ranked == 0:
+        raise InvalidInputError("A search for 0 rows is none", fix="Set `limit` above 0")
     if options.full_text_query is not None:
         query: Any = options.full_text_query
         if options.full_text_columns:
             query = {"query": query, "columns": list(options.full_text_columns)}
-        return {"full_text_query": query, "limit": options.limit or options.k}
+        bound = {} if options.ranked is None else {"limit": options.ranked}
+        return {"full_text_query": query, **bound}
     name = options.vector_column or _only_vector_column(dataset, ref)
     if name not in dataset.schema.names:
         raise missing_column(name, ref, dataset.schema.names)
+    if not _holds_vectors(dataset.schema.field(name).type):
+        raise InvalidInputError(
+            f"Column {name!r} of table {ref} holds no vectors",
+            f"its type is {dataset.schema.field(name).type}",
+            "Name a column of vectors in the option `vectorColumn`",
+        )
     nearest_to: dict[str, Any] = {
         "column": name,
         "q": list(options.vector or ()),
-        "k": options.limit or options.k,
+        "k": options.ranked,
         "use_index": options.use_index,
     }
     for key in ("metric", "nprobes", "refine_factor"):
@@ -237,6 +264,12 @@ def _search_arguments(
         if value is not None:
             nearest_to[key] = value
     return {"nearest": nearest_to, "prefilter": options.prefilter}
+
+
+def _holds_vectors(kind: pa.DataType) -> bool:
+    """Tell whether each value is a vector, or several of one size."""
+    several = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    return bool(pa.types.is_fixed_size_list(kind.value_type if several else kind))
 
 
 def _only_vector_column(dataset: lance.LanceDataset, ref: TableRef) -> str:
@@ -247,51 +280,6 @@ def _only_vector_column(dataset: lance.LanceDataset, ref: TableRef) -> str:
             fix="Name one in the option `vectorColumn`",
         )
     return str(vectors[0])
-
-
-def batch_rows(schema: st.StructType) -> int:
-    """Choose how many rows cross to Spark at once: many narrow ones, few wide ones."""
-    width = sum(_width(exchange) for exchange in exchange_schema(schema))
-    for column in schema.fields:
-        width += 4 * int(str(column.metadata.get("lakeroot.vector", "[0]")).split("[")[-1][:-1])
-    rows = _BATCH_BYTES // max(width, 1)
-    return int(min(_NARROW_BATCH, max(256, 1 << int(math.log2(max(rows, 1))))))
-
-
-def narrowest(schema: st.StructType) -> list[str]:
-    """Choose what to read where only the number of rows counts: batches of no columns lose it."""
-    columns = sorted(exchange_schema(schema), key=_width)
-    return [column.name for column in columns[:1]]
-
-
-def _width(column: pa.Field) -> int:
-    try:
-        return max(1, int(column.type.bit_width) // 8)
-    except ValueError:
-        return 4096 if pa.types.is_binary(column.type) else 32
-
-
-def projected_bytes(dataset: lance.LanceDataset, columns: Iterable[str]) -> int:
-    """Estimate the bytes of the columns that are read, from the sizes of the files."""
-    total = sum(_fragment_bytes(fragment) for fragment in dataset.get_fragments())
-    whole = sum(_weight(column) for column in dataset.schema) or 1
-    names = set(columns)
-    part = sum(_weight(column) for column in dataset.schema if column.name in names)
-    # In no file, but as large as a column of numbers where the rows go.
-    made = 8 * len(names & {"_rowid", "_rowaddr"}) * dataset.count_rows()
-    return int(total * part // whole + made)
-
-
-def _weight(column: pa.Field) -> int:
-    if pa.types.is_fixed_size_list(column.type):
-        return int(_width(column.with_type(column.type.value_type)) * column.type.list_size)
-    return _width(column)
-
-
-def _fragment_bytes(fragment: lance.LanceFragment) -> int:
-    files = fragment.metadata.files
-    known = sum(file.file_size_bytes or 0 for file in files)
-    return int(known or fragment.physical_rows * 32)
 
 
 def _tasks(
@@ -319,32 +307,8 @@ def _wanted_tasks(options: ReadOptions, size: int, parallelism: int | None) -> i
 def _fragment_groups(
     dataset: lance.LanceDataset, options: ReadOptions, size: int, parallelism: int | None
 ) -> tuple[ReadTask, ...]:
-    sizes = {each.fragment_id: _fragment_bytes(each) for each in dataset.get_fragments()}
+    sizes = {each.fragment_id: fragment_bytes(each) for each in dataset.get_fragments()}
     return pack(sizes, _wanted_tasks(options, size, parallelism)) if sizes else (ReadTask(None),)
-
-
-def _expected_rows(
-    dataset: lance.LanceDataset,
-    options: ReadOptions,
-    arguments: dict[str, Any],
-    rows: int,
-    plan: str,
-) -> int | None:
-    """Tell how many rows will come, where an index or a limit says so; else all must be read."""
-    if options.partitions is not None:
-        return None
-    if not options.is_search and "filter" not in arguments:
-        return options.limit
-    if options.is_search:
-        found = options.limit or options.k
-        if "ANN" in plan or "MatchQuery" in plan or rows <= _FEW_ROWS:
-            return found
-        column = arguments["nearest"]["column"]
-        return found if projected_bytes(dataset, [column]) <= _SEARCHED_BYTES else None
-    if "ScalarIndexQuery" not in plan or "refine_filter=--" not in plan:
-        return None
-    found = int(dataset.count_rows(arguments["filter"]))
-    return found if options.limit is None else min(found, options.limit)
 
 
 def pack(sizes: dict[int, int], groups: int) -> tuple[ReadTask, ...]:
@@ -371,6 +335,6 @@ def _row_ranges(fragments: list[lance.LanceFragment], wanted: int) -> tuple[Read
 
 
 def with_limit(options: ReadOptions, limit: int) -> ReadOptions:
-    """Lower the limit of a read; a search that has none of its own ranks `k` rows."""
-    own = options.limit if options.limit is not None else options.k if options.is_search else limit
-    return replace(options, limit=min(limit, own))
+    """Lower the limit of a read; a search may have one of its own in `k`."""
+    own = options.ranked if options.is_search else options.limit
+    return replace(options, limit=limit if own is None else min(limit, own))

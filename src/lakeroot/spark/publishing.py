@@ -11,6 +11,7 @@ from lakeroot.catalog.version_commits import VersionCommits
 from lakeroot.model.errors import (
     ConcurrentModificationError,
     InvalidInputError,
+    LakerootError,
     NotFoundError,
     UnsupportedOperationError,
 )
@@ -20,7 +21,8 @@ from lakeroot.spark.catalogs import Catalog
 from lakeroot.spark.commits import commit
 from lakeroot.spark.failures import translated
 from lakeroot.spark.opening import open_table
-from lakeroot.spark.write_tasks import WritePlan, target_of
+from lakeroot.spark.widening import schema_changed, with_columns
+from lakeroot.spark.write_tasks import WritePlan, base_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,9 @@ def publish_together(catalog: Catalog, pending: Sequence[Pending], message: str)
     except (ConcurrentModificationError, InvalidInputError, NotFoundError) as error:
         staging.discard()
         raise NotPublished from error
-    staging.forget_copies()
+    with contextlib.suppress(LakerootError):
+        # Everything is published; a copy that cannot be deleted now is found by gc.
+        staging.forget_copies()
     settle(pending)
     return versions
 
@@ -79,11 +83,16 @@ def _staged(staging: StagingClient, each: Pending) -> int:
     base = staging.base_version(identifier)
     if each.strict and base != plan.read_version:
         raise ConcurrentModificationError(f"Table {plan.table.ref} changed while the run ran")
-    transaction = lance.Transaction(
-        base, each.operation, transaction_properties=dict(each.properties)
-    )
     target: Any = plan.table.location if base == 0 else open_table(plan.table)
+    operation = each.operation
+    if plan.widened is not None:
+        # All fragments of the next version are named: it must follow the very version they are of.
+        target = open_table(plan.table, base)
+        operation = _with_columns(each, target)
+    transaction = lance.Transaction(base, operation, transaction_properties=dict(each.properties))
     arguments: dict[str, Any] = {"max_retries": 0} if base == 0 else {}
+    if plan.dataset is None and plan.options.stable_row_ids:
+        arguments["enable_stable_row_ids"] = True
     with translated(f"Table {plan.table.ref} cannot be committed"):
         done = lance.LanceDataset.commit(
             target,
@@ -106,13 +115,15 @@ def publish_one_by_one(pending: Sequence[Pending]) -> dict[str, int]:
         plan = each.plan
         new = plan.read_version == 0
         base: Any = plan.table.location if new else _base(each)
+        wide = plan.widened is not None
         done = commit(
             plan.table,
             base,
-            each.operation,
+            _with_columns(each, base) if wide else each.operation,
             read_version=0 if new else base.version,
             properties=each.properties,
-            strict=each.strict,
+            strict=each.strict or wide,
+            stable_row_ids=(plan.dataset is None and plan.options.stable_row_ids) or None,
         )
         versions[str(plan.table.ref)] = int(done.version)
         settle([each])
@@ -120,7 +131,14 @@ def publish_one_by_one(pending: Sequence[Pending]) -> dict[str, int]:
 
 
 def _base(each: Pending) -> Any:
-    return target_of(each.plan) if each.strict else open_table(each.plan.table)
+    return base_of(each.plan) if each.strict else open_table(each.plan.table)
+
+
+def _with_columns(each: Pending, base: lance.LanceDataset) -> Any:
+    operation = with_columns(each.plan, each.operation, base)
+    if operation is None:
+        raise schema_changed(each.plan)
+    return operation
 
 
 def settle(pending: Sequence[Pending]) -> None:

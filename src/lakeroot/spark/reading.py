@@ -10,8 +10,8 @@ from pyspark.sql import functions as sf
 from lakeroot.spark.catalogs import TableRef
 from lakeroot.spark.opening import opened_for
 from lakeroot.spark.options import ReadOptions, parse, table_of
-from lakeroot.spark.planning import ReadPlan, ReadTask, plan_read
-from lakeroot.spark.scanning import batches
+from lakeroot.spark.planning import ReadPlan, plan_read
+from lakeroot.spark.scanning import batches, few
 from lakeroot.spark.workers import begin
 
 # What Spark believes of a frame at most: far above every size that it would hand to all executors.
@@ -33,23 +33,20 @@ def planned(spark: SparkSession, ref: TableRef, options: ReadOptions) -> tuple[D
     from lakeroot.spark.sql.frames import local, relation
 
     opened = opened_for(ref, options)
-    plan = plan_read(ref, options, parallelism=parallelism(spark), opened=opened, spread=True)
-    if plan.few and plan.schema.fields and (options.filter is not None or options.is_search):
-        return local(spark, plan) or local_frame(spark, plan), plan
+    found = few if options.filter is not None or options.is_search else None
+    plan = plan_read(
+        ref, options, parallelism=parallelism(spark), opened=opened, spread=True, few=found
+    )
+    if plan.here is not None:
+        return local(spark, plan) or spark.createDataFrame(plan.here, plan.schema), plan
     if options.limit is None and not options.is_search:
         return relation(spark, plan, options, opened) or frame(spark, plan), plan
     # These rows are bounded or ranked first; no filter of Spark may get in before that.
     rows = frame(spark, plan)
-    if len(plan.tasks) > 1:
+    if len(plan.tasks) > 1 and options.ranked is not None:
         # Each task has found the nearest of its own rows.
-        rows = rows.orderBy("_distance").limit(options.limit or options.k)
+        rows = rows.orderBy("_distance").limit(options.ranked)
     return rows, plan
-
-
-def local_frame(spark: SparkSession, plan: ReadPlan) -> DataFrame:
-    """Read few rows here: a job for them would take many times as long as the read."""
-    rows = pa.Table.from_batches(batches(plan.scan, ReadTask(None)), plan.scan.schema)
-    return spark.createDataFrame(rows, plan.schema)
 
 
 def frame(spark: SparkSession, plan: ReadPlan) -> DataFrame:

@@ -16,17 +16,17 @@ import pyarrow as pa
 from lance.fragment import FragmentMetadata
 from pyspark.sql import SparkSession
 
-from lakeroot.model.errors import InvalidInputError
-from lakeroot.spark.backfilling import BackfillResult
+from lakeroot.spark.backfilling import BackfillResult, check_sql
 from lakeroot.spark.catalogs import Located, locate
 from lakeroot.spark.commits import JOB, commit, find_job
 from lakeroot.spark.distribute import distribute, until_uncontested
 from lakeroot.spark.failures import translated
-from lakeroot.spark.fragment_notes import FragmentNotes, key_of
+from lakeroot.spark.fragment_notes import Finished, FragmentNotes, columns_of, key_of
 from lakeroot.spark.opening import open_table
-from lakeroot.spark.options import ReadOptions, table_of
+from lakeroot.spark.options import ReadOptions, table_alone
 from lakeroot.spark.planning import ReadPlan, missing_column, plan_read
 from lakeroot.spark.scanning import reopened
+from lakeroot.tables.expressions import whole, whole_or_none
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,8 @@ def refill(
     Only this column is rewritten. `job_id` names the work in the table's history: run again
     under the same name, it does nothing once it is committed.
     """
-    ref = table_of({**options, "table": table} if table is not None else options)
+    own = ("column", "expression", "where", "job_id", "batch_size")
+    ref = table_alone(table, options, *own)
 
     def attempt() -> BackfillResult:
         located = locate(ref)
@@ -74,8 +75,7 @@ def refill(
             return BackfillResult(done, 0, 0, already_done=True)
         if column not in dataset.schema.names:
             raise missing_column(column, ref, dataset.schema.names)
-        with translated(f"{column!r} cannot be filled like this"):
-            _try(dataset, column, expression, where)
+        check_sql(dataset, ref, column, expression, where)
         plan = plan_read(ref, ReadOptions(version=dataset.version, truncate_nanos=True))
         work = Refill(located, plan, column, expression, where, batch_size)
         return _run(spark, work, dataset, job_id)
@@ -83,27 +83,17 @@ def refill(
     return until_uncontested(attempt)
 
 
-def _try(dataset: lance.LanceDataset, column: str, expression: str, where: str | None) -> None:
-    """Let Lance read the expression and the predicate before anything is computed."""
-    try:
-        dataset.scanner(columns={column: expression}, filter=where, limit=1).explain_plan()
-    except (ValueError, OSError) as error:
-        raise InvalidInputError(
-            f"The column {column!r} cannot be computed by {expression!r}",
-            str(error).split(", /")[0].splitlines()[0],
-        ) from None
-
-
 def _run(
     spark: SparkSession, work: Refill, dataset: lance.LanceDataset, job_id: str
 ) -> BackfillResult:
     fragments = dataset.get_fragments()
-    known = work.notes.read()
-    missing = [f.fragment_id for f in fragments if _key(f) not in known]
+    known = work.notes.go_on()
+    columns = key_of(columns_of(dataset))
+    missing = [f.fragment_id for f in fragments if _key(f, columns) not in known]
     what = f"The column {work.column!r} of table {work.table.ref} cannot be filled"
     known |= dict(distribute(spark, missing, partial(_compute, work), what=what))
-    done = [known[_key(fragment)] for fragment in fragments]
-    changed = [note for note in done if note["fragment"] is not None]
+    done = [known[_key(fragment, columns)] for fragment in fragments]
+    changed = [each.note for each in done if each.note["fragment"] is not None]
     if not changed:
         work.notes.forget()
         return BackfillResult(dataset.version, len(fragments), len(missing))
@@ -116,6 +106,7 @@ def _run(
             note["fragment"]["id"]: base64.b64decode(note["offsets"]) for note in changed
         },
     )
+    work.notes.require(done)
     version = commit(
         work.table,
         dataset,
@@ -127,20 +118,20 @@ def _run(
     return BackfillResult(version, len(fragments), len(missing))
 
 
-def _key(fragment: lance.LanceFragment) -> str:
-    """Name the input of one computation: the fragment as it is now, deletions included."""
-    return key_of(fragment.metadata.to_json())
+def _key(fragment: lance.LanceFragment, columns: str) -> str:
+    """Name the input of one computation: the fragment as it is, deletions included, and columns."""
+    return key_of(fragment.metadata.to_json(), columns)
 
 
-def _compute(work: Refill, number: int) -> tuple[str, dict[str, Any]]:
+def _compute(work: Refill, number: int) -> tuple[str, Finished]:
     """Write the column of one fragment anew, and leave a note of the finished file."""
     dataset = reopened(work.plan.scan)
     fragment = dataset.get_fragment(number)
     kind = dataset.schema.field(work.column).type
     with translated(f"Fragment {number} of table {work.table.ref} cannot be computed"):
         scanner = fragment.scanner(
-            columns={work.column: work.expression},
-            filter=work.where,
+            columns={work.column: whole(work.expression)},
+            filter=whole_or_none(work.where),
             with_row_address=True,
             batch_size=work.batch_size,
         )
@@ -158,9 +149,11 @@ def _compute(work: Refill, number: int) -> tuple[str, dict[str, Any]]:
                 "fields": list(fields),
                 "offsets": base64.b64encode(offsets).decode(),
             }
-    key = _key(fragment)
-    work.notes.keep(key, note)
-    return key, note
+    key = _key(fragment, key_of(columns_of(dataset)))
+    before = {file.path for file in fragment.metadata.files}
+    now = note["fragment"]["files"] if note["fragment"] is not None else []
+    written = [file["path"] for file in now if file["path"] not in before]
+    return key, work.notes.keep(key, note, written)
 
 
 def _cast(batches: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

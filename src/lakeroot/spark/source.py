@@ -1,16 +1,19 @@
 """``format("lakeroot")``: Spark's Python data source over the same planner and the same commits.
 
-Spark runs each of its planning steps in a process of its own, with nothing but the options.
+Spark runs each of its planning steps in a process of its own, with nothing but the options. It
+keeps one planned read per frame: a query that pushes filters replaces it, and any other query of
+the frame, earlier or later, runs what is there. So a filter must never become a part of the plan;
+all of them stay with Spark. The option `filter` is the same for every query, and reaches Lance.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import datasource as ds
 from pyspark.sql import types as st
 
-from lakeroot.spark import filters, workers  # noqa: F401 (workers that only plan load it, too)
+from lakeroot.spark import workers  # noqa: F401 (workers that only plan load it, too)
 from lakeroot.spark.catalogs import locate
 from lakeroot.spark.opening import open_for
 from lakeroot.spark.options import ReadOptions, parse, table_of
@@ -29,20 +32,18 @@ class TaskPartition(ds.InputPartition):  # type: ignore[misc]
 
 
 class LakerootReader(ds.DataSourceReader):  # type: ignore[misc]
-    """Read a table without filters from Spark, which pushes none until it is told to."""
+    """Read a table. It takes no filters from Spark, which would give them to other queries."""
 
     def __init__(self, options: dict[str, str], schema: st.StructType) -> None:
         self.options = options
         self.schema = schema
-        self.conditions: list[str] = []
 
     def partitions(self) -> list[TaskPartition]:
         """Plan the read."""
         plan = plan_read(
             table_of(self.options),
             parse(ReadOptions, self.options),
-            pruned=self.schema,
-            conditions=self.conditions,
+            pruned=self.schema.fieldNames(),
         )
         return [TaskPartition(plan.scan, task) for task in plan.tasks]
 
@@ -51,23 +52,8 @@ class LakerootReader(ds.DataSourceReader):  # type: ignore[misc]
         return batches(partition.scan, partition.value)
 
 
-class PushingReader(LakerootReader):
-    """Read a table with the filters that Spark gives."""
-
-    def pushFilters(self, filters_: list[ds.Filter]) -> Iterable[ds.Filter]:  # noqa: N802
-        """Take every filter that Lance understands; Spark evaluates the rest."""
-        for condition in filters_:
-            text = filters.predicate(condition)
-            if text is None:
-                yield condition
-            else:
-                self.conditions.append(text)
-
-
-class QuietSource(ds.DataSource):  # type: ignore[misc]
-    """The source as Spark finds it by itself: it must not offer what Spark has not switched on."""
-
-    reader_class: type[LakerootReader] = LakerootReader
+class LakerootSource(ds.DataSource):  # type: ignore[misc]
+    """The source, as Spark finds it by itself and as `lakeroot.spark.register` gives it."""
 
     @classmethod
     def name(cls) -> str:
@@ -82,7 +68,7 @@ class QuietSource(ds.DataSource):  # type: ignore[misc]
 
     def reader(self, schema: st.StructType) -> LakerootReader:
         """Make the reader of a batch query."""
-        return self.reader_class(dict(self.options), schema)
+        return LakerootReader(dict(self.options), schema)
 
     def writer(self, schema: st.StructType, overwrite: bool) -> LakerootWriter:  # noqa: FBT001
         """Make the writer of a batch query."""
@@ -99,9 +85,3 @@ class QuietSource(ds.DataSource):  # type: ignore[misc]
     ) -> LakerootSink:
         """Make the writer of a stream into the table."""
         return stream_sink(dict(self.options), schema, overwrite=overwrite)
-
-
-class LakerootSource(QuietSource):
-    """The source after `lakeroot.spark.register`: filters reach Lance."""
-
-    reader_class = PushingReader

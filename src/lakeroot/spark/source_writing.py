@@ -8,7 +8,7 @@ from pyspark.sql import datasource as ds
 from pyspark.sql import types as st
 
 from lakeroot.spark.options import WriteOptions, parse, table_of
-from lakeroot.spark.write_tasks import WritePlan, Written, write_rows
+from lakeroot.spark.write_tasks import WritePlan, Written, watched, write_rows
 from lakeroot.spark.writing import abort, already_done, finish, prepare
 
 
@@ -52,4 +52,4 @@ def batch_writer(
     ref = table_of(given)
     if already_done(ref, options) is not None:
         return LakerootWriter(None)
-    return LakerootWriter(prepare(ref, schema, options))
+    return LakerootWriter(watched(prepare(ref, schema, options)))

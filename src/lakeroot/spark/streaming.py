@@ -1,6 +1,7 @@
 """Streams out of and into tables.
 
-Out: the offset is a version; a micro-batch is the rows that the versions after it have added.
+Out: the offset is a version and the transaction that made it, by which a checkpoint knows another
+table, whatever its name; a micro-batch is the rows that the versions after it have added.
 In: every micro-batch is one commit that carries the query's id and the batch's number, so a batch
 that is replayed after a crash finds itself in the table's history and does nothing.
 """
@@ -16,17 +17,25 @@ from pyspark.sql import datasource as ds
 from pyspark.sql import types as st
 from pyspark.sql.streaming import datasource as limits
 
-from lakeroot.model.errors import InvalidInputError, InvalidTableStateError, LakerootError
+from lakeroot.model.errors import (
+    InvalidInputError,
+    InvalidTableStateError,
+    LakerootError,
+    TableVersionNotFoundError,
+)
 from lakeroot.objects import open_root, parse_root
-from lakeroot.spark.catalogs import exists, locate
+from lakeroot.spark.catalogs import Located, exists, locate
 from lakeroot.spark.commits import files_of, properties_of
+from lakeroot.spark.offsets import Offset, offset_at, require_same_table
 from lakeroot.spark.opening import open_table
-from lakeroot.spark.options import ReadOptions, WriteOptions, parse, table_of
+from lakeroot.spark.options import ReadOptions, WriteOptions, camel, parse, table_of
 from lakeroot.spark.planning import ReadTask, Scan, plan_read
 from lakeroot.spark.scanning import batches
 from lakeroot.spark.source_writing import WrittenMessage
+from lakeroot.spark.stream_notes import note_stream, require_stream
 from lakeroot.spark.write_tasks import WritePlan, Written, write_rows
 from lakeroot.spark.writing import abort, append_fragments, finish, newest_of, prepare
+from lakeroot.tables.made import transaction_of
 
 STREAM = "lakeroot.stream"
 BATCH = "lakeroot.batch"
@@ -49,44 +58,70 @@ class LakerootStream(ds.DataSourceStreamReader, limits.SupportsTriggerAvailableN
         self.given = options
         self.ref = table_of(options)
         self.options = parse(ReadOptions, options)
+        _refuse_what_streams_have_not(self.options)
         self.schema = schema
         self.last: int | None = None
 
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+    def initialOffset(self) -> Offset:  # noqa: N802
         """Start before the first version, or where the user wants."""
-        return {"version": self.options.starting_version or 0}
+        first = self.options.starting_version or 0
+        newest = self._newest() if first else 0
+        if first > newest:
+            raise TableVersionNotFoundError(
+                f"Table {self.ref} has no version {first} to start after",
+                f"its newest is {newest}",
+            )
+        return {"version": first}
 
     def getDefaultReadLimit(self) -> limits.ReadLimit:  # noqa: N802
         """Limit a micro-batch to so many versions, if the user wants."""
         most = self.options.max_versions_per_trigger
         return limits.ReadMaxFiles(most) if most else limits.ReadAllAvailable()
 
-    def latestOffset(  # noqa: N802
-        self, start: dict[str, int], limit: limits.ReadLimit
-    ) -> dict[str, int]:
+    def latestOffset(self, start: Offset, limit: limits.ReadLimit) -> Offset:  # noqa: N802
         """Say up to which version the next micro-batch goes."""
-        newest = self.last if self.last is not None else self._newest()
+        located = self._located(start)
+        newest = self.last if self.last is not None else _newest(located)
+        if newest < start["version"]:
+            # To wait for the number to come again would leave all rows out until then.
+            raise InvalidTableStateError(
+                f"The stream has read table {self.ref} up to version {start['version']},"
+                f" and its newest is {newest}",
+                "another table has its name now, or versions were deleted",
+                "Start a new query with a new checkpoint",
+            )
         if isinstance(limit, limits.ReadMaxFiles):
             newest = min(newest, max(start["version"], 0) + limit.max_files)
-        return {"version": max(newest, start["version"])}
+        # What differs from the start in any way is a micro-batch to Spark, with rows or without.
+        return start if newest == start["version"] else offset_at(located, newest)
 
-    def reportLatestOffset(self) -> dict[str, int]:  # noqa: N802
+    def reportLatestOffset(self) -> Offset:  # noqa: N802
         """Say what there is, for the progress display."""
-        return {"version": self._newest()}
+        located = locate(self.ref)
+        return offset_at(located, _newest(located))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Fix the version at which this run of the query ends."""
         self.last = self._newest()
 
     def _newest(self) -> int:
-        return int(open_table(locate(self.ref)).version)
+        return _newest(locate(self.ref))
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[TablePartition]:
+    def _located(self, *offsets: Offset) -> Located:
+        """Find the table, which must be the one that the offsets are of."""
+        located = locate(self.ref)
+        for offset in offsets:
+            require_same_table(offset, located)
+        return located
+
+    def partitions(self, start: Offset, end: Offset) -> list[TablePartition]:
         """Plan the rows that the versions after `start`, up to `end`, have added."""
+        # A batch that is repeated after a crash comes here without having been asked for.
+        located = self._located(start, end)
         first, last = start["version"], end["version"]
         if first == 0 and last > 0 and not self.options.max_versions_per_trigger:
             return self._planned(last, None)
-        dataset = open_table(locate(self.ref))
+        dataset = open_table(located)
         parts: list[TablePartition] = []
         for version in range(first + 1, last + 1):
             if self._adds_rows(dataset, version):
@@ -96,7 +131,7 @@ class LakerootStream(ds.DataSourceStreamReader, limits.SupportsTriggerAvailableN
 
     def _adds_rows(self, dataset: lance.LanceDataset, version: int) -> bool:
         try:
-            transaction = dataset.read_transaction(version)
+            transaction = transaction_of(dataset, version)
         except (OSError, ValueError):
             raise InvalidTableStateError(
                 f"Version {version} of table {self.ref} is gone, and the stream has not read it",
@@ -104,6 +139,8 @@ class LakerootStream(ds.DataSourceStreamReader, limits.SupportsTriggerAvailableN
                 "Start a new query with `startingVersion`, or keep versions longer",
             ) from None
         kind = type(transaction.operation).__name__ if transaction is not None else ""
+        if kind == "Merge" and version > 1:
+            kind = _what_came_with_columns(dataset, version)
         if kind in _CHANGES_ROWS and version > 1 and not self.options.skip_changes:
             raise InvalidTableStateError(
                 f"Version {version} of table {self.ref} changes rows that the stream has delivered",
@@ -114,7 +151,7 @@ class LakerootStream(ds.DataSourceStreamReader, limits.SupportsTriggerAvailableN
 
     def _planned(self, version: int, fragments: set[int] | None) -> list[TablePartition]:
         options = dataclasses.replace(self.options, version=version)
-        plan = plan_read(self.ref, options, pruned=self.schema)
+        plan = plan_read(self.ref, options, pruned=self.schema.fieldNames())
         if fragments is None:
             return [TablePartition(plan.scan, task) for task in plan.tasks]
         if not fragments:
@@ -127,11 +164,27 @@ class LakerootStream(ds.DataSourceStreamReader, limits.SupportsTriggerAvailableN
             return iter(())
         return batches(partition.scan, partition.value)
 
-    def commit(self, end: dict[str, int]) -> None:
+    def commit(self, end: Offset) -> None:
         """Keep nothing: the offset is all there is to a stream."""
 
     def stop(self) -> None:
         """Stop without anything to release."""
+
+
+def _newest(located: Located) -> int:
+    return int(open_table(located).version)
+
+
+def _refuse_what_streams_have_not(options: ReadOptions) -> None:
+    """Refuse options that choose a version, or some rows of one: a stream has all versions."""
+    plain = ReadOptions()
+    for name in ("version", "tag", "branch", "as_of", "limit", "vector", "full_text_query"):
+        if getattr(options, name) != getattr(plain, name):
+            raise InvalidInputError(
+                f"The option {camel(name)!r} is not for streams",
+                "a stream delivers the rows that are added to the main branch, version by version",
+                "Leave it out; `startingVersion` says after which version a stream begins",
+            )
 
 
 def _fragments(dataset: lance.LanceDataset, version: int) -> set[int]:
@@ -139,12 +192,25 @@ def _fragments(dataset: lance.LanceDataset, version: int) -> set[int]:
     return {fragment.fragment_id for fragment in fragments}
 
 
+def _what_came_with_columns(dataset: lance.LanceDataset, version: int) -> str:
+    """Tell what a version that adds columns does with rows: its first ones come with it."""
+    before, after = (
+        {each.fragment_id: each.num_deletions for each in at.get_fragments()}
+        for at in (dataset.checkout_version(version - 1), dataset.checkout_version(version))
+    )
+    if any(after.get(number) != deleted for number, deleted in before.items()):
+        return "Update"
+    return "Append" if after.keys() - before.keys() else "Merge"
+
+
 class LakerootSink(ds.DataSourceStreamArrowWriter):  # type: ignore[misc]
     """Append a stream to a table, every micro-batch exactly once."""
 
-    def __init__(self, plan: WritePlan, stream: str) -> None:
+    def __init__(self, plan: WritePlan, stream: str, *, is_named: bool = False) -> None:
         self.plan = plan
         self.stream = stream
+        # Whoever names a stream says where it goes on; ids out of checkpoints are looked for.
+        self.is_named = is_named
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenMessage:
         """Write the rows of one task."""
@@ -154,6 +220,8 @@ class LakerootSink(ds.DataSourceStreamArrowWriter):  # type: ignore[misc]
         """Publish a micro-batch, unless an earlier attempt already has."""
         written = [message.written for message in messages if message is not None]
         fragments = [fragment for part in written for fragment in part.fragments]
+        if batchId == 0 and not self.is_named:
+            note_stream(self.plan.table, self.stream, self.plan.options.branch)
         if not fragments:
             # No rows, no version: nothing is there that could be repeated.
             return
@@ -162,6 +230,8 @@ class LakerootSink(ds.DataSourceStreamArrowWriter):  # type: ignore[misc]
         if last is not None and last >= batchId:
             self._discard(written)
             return
+        if last is None and batchId > 0 and not self.is_named:
+            require_stream(self.plan.table, self.stream, self.plan.options.branch, batchId)
         properties = {STREAM: self.stream, BATCH: str(batchId)}
         append_fragments(self.plan, fragments, properties, newest)
         self._forget_receipts(written)
@@ -180,8 +250,7 @@ class LakerootSink(ds.DataSourceStreamArrowWriter):  # type: ignore[misc]
             self._discard([message.written for message in messages if message is not None])
 
     def _discard(self, written: Sequence[Written]) -> None:
-        names = [name for part in written for name in part.files]
-        files_of(self.plan.table).delete([f"data/{name}" for name in names])
+        files_of(self.plan.table).delete([path for part in written for path in part.files])
         self._forget_receipts(written)
 
     def _forget_receipts(self, written: Sequence[Written]) -> None:
@@ -224,7 +293,7 @@ def stream_sink(
     if exists(ref) is None:
         _create_empty(given, schema, options)
     plan = prepare(ref, schema, dataclasses.replace(options, mode="append", job_id=None))
-    return LakerootSink(plan, stream)
+    return LakerootSink(plan, stream, is_named=bool(lower.get("streamid")))
 
 
 def _create_empty(given: dict[str, str], schema: st.StructType, options: WriteOptions) -> None:

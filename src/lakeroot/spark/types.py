@@ -6,7 +6,7 @@ forgets (the size of a vector, the width of an integer) is kept in the column's 
 a table written from a frame that was read from a table has the same types again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +18,12 @@ from lakeroot.model.errors import InvalidInputError, TableSchemaValidationError
 VECTOR_KEY = "lakeroot.vector"
 BLOB_KEY = "lance-encoding:blob"
 ROW_COLUMNS = ("_rowid", "_rowaddr")
+RESERVED = (
+    *ROW_COLUMNS,
+    "_rowoffset",
+    "_row_last_updated_at_version",
+    "_row_created_at_version",
+)
 _LARGEST_PRECISION = 38
 
 _SIMPLE: Mapping[pa.DataType, st.DataType] = {
@@ -118,13 +124,53 @@ def _cannot_hold(kind: pa.DataType, path: str) -> InvalidInputError:
         return InvalidInputError(
             f"Column {path!r} has the type {kind}, which Spark cannot hold",
             "Spark's timestamps end at microseconds",
-            "Set the option `truncateNanos` to true to lose the nanoseconds,"
-            " or leave the column out with `columns`",
+            "Set the option `truncateNanos` to true to lose the nanoseconds (in SQL:"
+            " `FROM t WITH (truncateNanos = true)`), or leave the column out",
         )
     return InvalidInputError(
         f"Column {path!r} has the type {kind}, which Spark cannot hold",
         fix="Leave the column out with the option `columns`",
     )
+
+
+# Spark has wider types for these. Above 2**63 Lance takes no number as it is written.
+_LARGEST: Mapping[pa.DataType, int] = {
+    pa.uint8(): 2**8 - 1,
+    pa.uint16(): 2**16 - 1,
+    pa.uint32(): 2**32 - 1,
+    pa.uint64(): 2**63 - 1,
+}
+
+
+def comparable(fields: Iterable[pa.Field], within: str = "") -> dict[str, int | None]:
+    """Return the columns whose values Spark compares otherwise than Lance, by path.
+
+    To each belongs the largest number that Lance takes for it, the smallest being 0; or nothing,
+    where Lance must not be asked: it would round a value to a half before it compares, and compare
+    the nanoseconds that Spark does not get.
+    """
+    found: dict[str, int | None] = {}
+    for field in fields:
+        path, kind = within + field.name, _plain(field.type)
+        if kind in _LARGEST:
+            found[path] = _LARGEST[kind]
+        elif pa.types.is_float16(kind) or is_nanos(kind):
+            found[path] = None
+        elif pa.types.is_struct(kind):
+            found |= comparable(kind, f"{path}.")
+    return found
+
+
+def is_nanos(kind: pa.DataType) -> bool:
+    """Tell whether a type is a time with nanoseconds."""
+    return bool(pa.types.is_timestamp(kind) and kind.unit == "ns")
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the values themselves."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _plain(kind.storage_type)
+    return _plain(kind.value_type) if pa.types.is_dictionary(kind) else kind
 
 
 def is_blob(field: pa.Field) -> bool:
@@ -166,6 +212,7 @@ def table_schema(
     unknown = (set(asked) | set(blobs)) - set(schema.fieldNames())
     if unknown:
         raise InvalidInputError(f"There is no column {min(unknown)!r} to encode")
+    _refuse_names(schema.fieldNames())
     for field in schema.fields:
         _refuse_unwritable(field.dataType, field.name)
     fields = []
@@ -182,6 +229,20 @@ def table_schema(
         # for all rows to come that would be a surprise.
         fields.append(pa.field(field.name, kind, nullable=True, metadata=metadata))
     return pa.schema(fields)
+
+
+def _refuse_names(names: Sequence[str]) -> None:
+    """Refuse names that Lance would not write, or write and never find again."""
+    for name in names:
+        why = "Lance keeps it for itself" if name in RESERVED else ""
+        if not name or any(sign in name for sign in ".`"):
+            why = "the name is empty" if not name else "a dot or a backtick is no part of a name"
+        if names.count(name) > 1:
+            why = "there are two columns of that name"
+        if why:
+            raise TableSchemaValidationError(
+                f"A table cannot have a column {name!r}", why, "Rename it or drop it first"
+            )
 
 
 def _refuse_unwritable(kind: st.DataType, path: str) -> None:

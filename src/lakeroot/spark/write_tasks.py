@@ -5,7 +5,7 @@ import itertools
 import pickle
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import lance
@@ -18,6 +18,8 @@ from lakeroot.spark.catalogs import Located, renewed
 from lakeroot.spark.conform import to_table
 from lakeroot.spark.options import WriteOptions
 from lakeroot.spark.row_tasks import over_rows
+from lakeroot.spark.withdrawing import withdraw
+from lakeroot.tables.versions import DATA, data_directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +33,15 @@ class WritePlan:
     options: WriteOptions
     # The table as it was, for appends; a new table and an overwritten one start from nothing.
     dataset: bytes | None = field(default=None, repr=False)
+    # The same with the columns that the rows bring and the table lacks, as a manifest of Lance.
+    widened: bytes | None = field(default=None, repr=False)
     read_version: int = 0
     declared_here: bool = False
     # The name of this very attempt, for its receipts: a job may be run again under its own name,
     # and must never take what an earlier run has committed for its own leavings.
     attempt: str = field(default_factory=lambda: uuid.uuid4().hex)
+    # Whether tasks have to look if the job still wants what they have written.
+    watched: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +51,43 @@ class Written:
     fragments: tuple[Any, ...]
     schema: Any
     rows: int
+    # Where the data files lie below the table: those of a branch lie apart.
+    directory: str = DATA
     receipt: str | None = None
 
     @property
     def files(self) -> list[str]:
-        """Name the data files."""
-        return [file.path for fragment in self.fragments for file in fragment.files]
+        """Give the data files by their paths below the table."""
+        return _paths(self.fragments, self.directory)
+
+
+def watched(plan: WritePlan) -> WritePlan:
+    """Give the plan for the tasks of a job that begins, and that will be settled."""
+    receipts.want(plan.table, plan.attempt)
+    return replace(plan, watched=True)
 
 
 def run(frame: DataFrame, plan: WritePlan) -> list[Written]:
     """Let Spark write the rows; return what the successful attempts report."""
-    return over_rows(frame, functools.partial(write_rows, plan))
+    return over_rows(frame, functools.partial(write_rows, watched(plan)))
 
 
 def write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> Written:
-    """Write the rows of one task as fragments that nobody sees yet."""
+    """Write the rows of one task as fragments that nobody sees yet.
+
+    Spark does not wait for the tasks beside one that has failed. While they write, the driver
+    cannot take back the name of a new table: their files are there, or have filled the disk. The
+    last of them to fail can.
+    """
+    try:
+        return _written(plan, batches)
+    except BaseException:
+        if plan.declared_here and plan.watched and receipts.is_over(plan.table, plan.attempt):
+            withdraw(plan.table.ref)
+        raise
+
+
+def _written(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> Written:
     rows = to_table((batch for batch in batches if batch.num_rows), plan.schema)
     first = next(rows, None)
     if first is None:
@@ -80,14 +108,33 @@ def write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> Written:
     ).operation
     fragments = tuple(operation.fragments)
     rows_written = sum(fragment.physical_rows for fragment in fragments)
-    names = [file.path for fragment in fragments for file in fragment.files]
-    receipt = receipts.leave(plan.table, plan.attempt, names)
-    return Written(fragments, getattr(operation, "new_schema", None), rows_written, receipt)
+    directory = data_directory(settings.branch)
+    receipt = receipts.leave(
+        plan.table, plan.attempt, _paths(fragments, directory), if_wanted=plan.watched
+    )
+    schema = getattr(operation, "new_schema", None)
+    return Written(fragments, schema, rows_written, directory, receipt)
+
+
+def _paths(fragments: Iterable[Any], directory: str) -> list[str]:
+    return [f"{directory}/{file.path}" for fragment in fragments for file in fragment.files]
+
+
+def base_of(plan: WritePlan) -> lance.LanceDataset | str:
+    """Open the version that was read, with the columns that it has."""
+    return target_of(replace(plan, widened=None))
 
 
 def target_of(plan: WritePlan, table: Located | None = None) -> lance.LanceDataset | str:
     """Open what the fragments are written for, with keys that are good now."""
     table = table or renewed(plan.table)
+    if plan.widened is not None:
+        return lance.LanceDataset(
+            f"{table.location}/{data_directory(plan.options.branch)}".removesuffix(f"/{DATA}"),
+            plan.read_version,
+            storage_options=dict(table.storage_options or {}) or None,
+            serialized_manifest=plan.widened,
+        )
     if plan.dataset is None:
         return table.location
     if table is plan.table:

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import lance
-import pyarrow as pa
-from lance_namespace import DeclareTableRequest, DropTableRequest, LanceNamespace
+from lance_namespace import DeclareTableRequest
 from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
@@ -20,15 +19,17 @@ from lakeroot.model.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
 )
-from lakeroot.namespace.base import LakerootNamespace
 from lakeroot.spark import receipts
 from lakeroot.spark.catalogs import Located, TableRef, exists, locate, located_from
-from lakeroot.spark.commits import JOB, MESSAGE, commit, find_job
+from lakeroot.spark.commits import JOB, MESSAGE, commit, find_commit, find_job
+from lakeroot.spark.distribute import until_uncontested
 from lakeroot.spark.failures import nearest, translated
-from lakeroot.spark.fitting import fit, new_columns
-from lakeroot.spark.opening import open_table
-from lakeroot.spark.options import WriteOptions, parse, table_of
+from lakeroot.spark.fitting import check_encodings, fit, new_columns
+from lakeroot.spark.opening import open_for, open_table
+from lakeroot.spark.options import ReadOptions, WriteOptions, parse, table_of
 from lakeroot.spark.types import table_schema
+from lakeroot.spark.widening import schema_changed, widened, with_columns
+from lakeroot.spark.withdrawing import withdraw
 from lakeroot.spark.write_tasks import WritePlan, Written, run, target_of
 
 APPEND, OVERWRITE, CREATE, IGNORE = "append", "overwrite", "create", "ignore"
@@ -66,19 +67,36 @@ def write(frame: DataFrame, table: str | None = None, **options: Any) -> WriteRe
     before = already_done(ref, settings)
     if before is not None:
         return before
-    plan = prepare(ref, frame.schema, settings)
+    return fill(frame, prepare(ref, frame.schema, settings))
+
+
+def fill(frame: DataFrame, plan: WritePlan) -> WriteResult:
+    """Write the rows of a frame as a plan says, and commit them; if that fails, nothing stays."""
     try:
-        with translated(f"Table {ref} cannot be written"):
+        with translated(f"Table {plan.table.ref} cannot be written"):
             written = run(frame, plan)
-    except BaseException:
+    except BaseException as error:
         abort(plan)
+        if isinstance(error, ConcurrentModificationError):
+            raise _lost_table(plan) from error
         raise
     return finish(plan, written)
+
+
+def _lost_table(plan: WritePlan) -> ConcurrentModificationError:
+    """Say where the table went that tasks wrote to: the job was not over when they found it so."""
+    done = "dropped" if exists(plan.table.ref) is None else "dropped and made anew"
+    return ConcurrentModificationError(
+        f"Table {plan.table.ref} was {done} while the job ran",
+        "nothing was written",
+        "Run it again, if the rows are still wanted",
+    )
 
 
 def prepare(ref: TableRef, schema: st.StructType, options: WriteOptions) -> WritePlan:
     """Check everything that can be wrong, and name the place for the files."""
     mode = mode_of(options)
+    check_columns(schema, ref)
     found = exists(ref)
     job = options.job_id or uuid.uuid4().hex
     if found is not None and mode == CREATE:
@@ -86,20 +104,39 @@ def prepare(ref: TableRef, schema: st.StructType, options: WriteOptions) -> Writ
             f"Table {ref} already exists", fix="Use mode 'append', 'overwrite' or 'ignore'"
         )
     if found is not None and mode == APPEND:
-        dataset = open_table(found)
-        if options.branch not in (None, "main"):
-            dataset = dataset.checkout_version((options.branch, None))
-        fitted = _fitted(dataset, schema, options, ref)
+        dataset = newest_at(found, options.branch)
         main = dataset if options.branch in (None, "main") else open_table(found)
-        return WritePlan(found, mode, fitted, job, options, pickle.dumps(main), dataset.version)
+        plan = WritePlan(
+            found,
+            mode,
+            dataset.schema,
+            job,
+            options,
+            pickle.dumps(main),
+            _with_new_columns(dataset, schema, options, ref),
+            dataset.version,
+        )
+        target: Any = target_of(plan)
+        check_encodings(target.schema, options, ref)
+        return replace(plan, schema=fit(schema, target.schema, str(ref)))
     if options.branch is not None:
         raise InvalidInputError(f"Mode {mode!r} cannot write to a branch", fix="Use mode 'append'")
     columns = table_schema(schema, vectors=options.vectors, blobs=frozenset(options.blobs))
     if found is not None:
         version = open_table(found).version
-        return WritePlan(found, mode, columns, job, options, None, version)
+        return WritePlan(found, mode, columns, job, options, read_version=version)
     table, declared = _declared(ref)
-    return WritePlan(table, mode, columns, job, options, None, 0, declared)
+    return WritePlan(table, mode, columns, job, options, declared_here=declared)
+
+
+def check_columns(schema: st.StructType, ref: TableRef) -> None:
+    """Refuse rows without columns, of which nothing would be kept."""
+    if not schema.fields:
+        raise InvalidInputError(
+            f"Table {ref} cannot be written",
+            "the rows have no columns",
+            "Select at least one",
+        )
 
 
 def mode_of(options: WriteOptions) -> str:
@@ -110,19 +147,16 @@ def mode_of(options: WriteOptions) -> str:
     return _MODES[word]
 
 
-def _fitted(
+def _with_new_columns(
     dataset: lance.LanceDataset, schema: st.StructType, options: WriteOptions, ref: TableRef
-) -> pa.Schema:
+) -> bytes | None:
+    """Give the version that rows with new columns are written for, if there are any."""
     added = new_columns(schema, dataset.schema)
-    if added and options.merge_schema:
-        columns = table_schema(schema, vectors=options.vectors, blobs=frozenset(options.blobs))
-        with translated(f"Table {ref} cannot take new columns"):
-            # New columns hold null in the old rows, whatever the frame says of itself.
-            dataset.add_columns(
-                [columns.field(name).with_nullable(nullable=True) for name in added]
-            )
-        dataset.checkout_latest()
-    return fit(schema, dataset.schema, str(ref))
+    if not (added and options.merge_schema):
+        return None
+    columns = table_schema(schema, vectors=options.vectors, blobs=frozenset(options.blobs))
+    with translated(f"Table {ref} cannot take new columns"):
+        return widened(dataset, [columns.field(name) for name in added])
 
 
 def _declared(ref: TableRef) -> tuple[Located, bool]:
@@ -142,7 +176,7 @@ def _declared(ref: TableRef) -> tuple[Located, bool]:
 def finish(plan: WritePlan, written: Iterable[Written]) -> WriteResult:
     """Commit what the tasks have written, and remove what is left of other attempts."""
     parts = [each for each in written if each.fragments]
-    files = [name for part in parts for name in part.files]
+    files = [path for part in parts for path in part.files]
     try:
         version = _committed(plan, parts)
     except BaseException as error:
@@ -217,11 +251,10 @@ def newest_of(plan: WritePlan) -> lance.LanceDataset:
 
 def newest_at(table: Located, branch: str | None) -> lance.LanceDataset:
     """Open the newest version of a table, or of a branch of it."""
-    newest = open_table(table)
     if branch in (None, "main"):
-        return newest
+        return open_table(table)
     with translated(f"Branch {branch!r} of table {table.ref} cannot be opened"):
-        return newest.checkout_version((branch, None))
+        return open_for(table, ReadOptions(branch=branch))
 
 
 def append_fragments(
@@ -231,26 +264,55 @@ def append_fragments(
     newest: lance.LanceDataset | None = None,
 ) -> int:
     """Commit an append on top of the newest version; no rows, no version."""
+    if plan.widened is not None:
+        return _append_with_columns(plan, fragments, properties)
     target: Any = target_of(plan)
     if newest is None:
         newest = newest_of(plan)
     if not fragments:
         return int(newest.version)
     if newest.schema != target.schema and plan.schema.names != newest.schema.names:
-        raise ConcurrentModificationError(
-            f"The schema of table {plan.table.ref} changed while the job ran", fix="Run it again"
-        )
-    operation = lance.LanceOperation.Append(fragments)
-    return int(
-        commit(
-            plan.table,
-            newest,
-            operation,
-            read_version=newest.version,
-            properties=properties,
-            branch=plan.options.branch,
-        ).version
+        raise schema_changed(plan)
+    return _committed_on(newest, plan, lance.LanceOperation.Append(fragments), properties)
+
+
+def _append_with_columns(plan: WritePlan, fragments: list[Any], properties: dict[str, str]) -> int:
+    """Commit an append and the columns that come with it as the next version, whichever it is."""
+    tried = False
+
+    def attempt() -> int | None:
+        nonlocal tried
+        newest = newest_of(plan)
+        # Whoever took the number may have been this very job, if the answer was lost.
+        mine = find_commit(newest, properties, newer_than=plan.read_version) if tried else None
+        if mine is not None:
+            return mine
+        tried = True
+        operation = with_columns(plan, lance.LanceOperation.Append(fragments), newest)
+        if operation is None:
+            return None
+        return _committed_on(newest, plan, operation, properties)
+
+    version = until_uncontested(attempt)
+    if version is None:
+        raise schema_changed(plan)
+    return version
+
+
+def _committed_on(
+    newest: lance.LanceDataset, plan: WritePlan, operation: Any, properties: dict[str, str]
+) -> int:
+    done = commit(
+        plan.table,
+        newest,
+        operation,
+        read_version=newest.version,
+        properties=properties,
+        # What names all fragments of the next version must follow this very one.
+        strict=isinstance(operation, lance.LanceOperation.Merge),
+        branch=plan.options.branch,
     )
+    return int(done.version)
 
 
 def _surely_uncommitted(plan: WritePlan) -> bool:
@@ -270,20 +332,8 @@ def abort(plan: WritePlan) -> None:
     if not _surely_uncommitted(plan):
         return
     receipts.settle(plan.table, plan.attempt, ())
-    catalog = plan.table.ref.catalog
-    if plan.declared_here and catalog is not None:
-        try:
-            _withdraw(catalog.connect(), plan.table.ref)
-        except Exception:  # noqa: BLE001  # the job's own error is the one to report
-            return
-
-
-def _withdraw(client: LanceNamespace, ref: TableRef) -> None:
-    """Take a declaration of ours back; another job may be writing to the table by now."""
-    if isinstance(client, LakerootNamespace):
-        client.catalog.withdraw_table(client.catalog.table(ref.identifier))
-    elif locate(ref).only_declared:
-        client.drop_table(DropTableRequest(id=list(ref.identifier)))
+    if plan.declared_here:
+        withdraw(plan.table.ref)
 
 
 def already_done(ref: TableRef, options: WriteOptions) -> WriteResult | None:

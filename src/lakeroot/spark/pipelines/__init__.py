@@ -1,10 +1,17 @@
-"""Pipelines: sources, steps, tables with checks, and one publication of all of them."""
+"""Pipelines: sources, steps, tables with checks, one publication of all of them, and jobs."""
 
-from lakeroot.spark.pipelines.definition import Check, Pipeline, Source, Step, Target, load
+from lakeroot.spark.pipelines.afterwards import JobResult
+from lakeroot.spark.pipelines.checking import CheckFailedError
+from lakeroot.spark.pipelines.definition import Check, Pipeline, Source, Step, Target
+from lakeroot.spark.pipelines.files import load
+from lakeroot.spark.pipelines.job_kinds import Job
 from lakeroot.spark.pipelines.running import PipelineResult, TableResult, plan, run, run_file
 
 __all__ = [
     "Check",
+    "CheckFailedError",
+    "Job",
+    "JobResult",
     "Pipeline",
     "PipelineResult",
     "Source",

@@ -1,12 +1,12 @@
 """Checks on the rows of a table before they are published."""
 
 import operator
-import re
 from collections.abc import Sequence
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql import types as st
 
 from lakeroot.model.errors import (
     InvalidInputError,
@@ -14,9 +14,9 @@ from lakeroot.model.errors import (
     TableColumnNotFoundError,
 )
 from lakeroot.spark.failures import nearest, translated
-from lakeroot.spark.pipelines.definition import Check
+from lakeroot.spark.pipelines.definition import ROWS, Check
 
-_ROWS = re.compile(r"\s*(>=|<=|=|==|>|<)\s*(\d+)\s*")
+_ROWS = "__lakeroot_rows"
 
 
 def check(rows: DataFrame, checks: Sequence[Check], table: str) -> int:
@@ -39,7 +39,8 @@ def _counted(rows: DataFrame, checks: Sequence[Check], table: str) -> int:
             _require(rows, name, table)
         if each.expression is not None:
             # An unknown result is no proof: it fails like a false one.
-            counts[each.expression] = ~sf.coalesce(sf.expr(each.expression), sf.expr("false"))
+            condition = _condition(rows, each.expression)
+            counts[each.expression] = ~sf.coalesce(condition, sf.expr("false"))
     columns = [sf.count_if(wrong).alias(f"c{n}") for n, wrong in enumerate(counts.values())]
     found = rows.agg(sf.count("*").alias("rows"), *columns).first()
     if found is None:
@@ -54,6 +55,17 @@ def _counted(rows: DataFrame, checks: Sequence[Check], table: str) -> int:
     return int(found["rows"])
 
 
+def _condition(rows: DataFrame, expression: str) -> Column:
+    """Read an expression that is true or false of a row."""
+    condition = sf.expr(expression)
+    kind = rows.select(condition).schema.fields[0].dataType
+    if not isinstance(kind, st.BooleanType):
+        raise InvalidInputError(
+            f"The check {expression!r} is neither true nor false", f"it is {kind.simpleString()}"
+        )
+    return condition
+
+
 def _require(rows: DataFrame, name: str, table: str) -> None:
     if name not in rows.columns:
         raise TableColumnNotFoundError(
@@ -63,7 +75,7 @@ def _require(rows: DataFrame, name: str, table: str) -> None:
 
 
 def _holds(rule: str, rows: int) -> bool:
-    match = _ROWS.fullmatch(rule)
+    match = ROWS.fullmatch(rule)
     if match is None:
         raise InvalidInputError(f"{rule!r} is not a number of rows", fix="Write >= 1, for example")
     sign, number = match[1], int(match[2])
@@ -80,14 +92,20 @@ def _holds(rule: str, rows: int) -> bool:
 def _unique(rows: DataFrame, keys: Sequence[str], table: str) -> None:
     columns = [sf.col(f"`{key}`") for key in keys]
     known = reduce(operator.and_, (column.isNotNull() for column in columns))
-    twice = rows.where(known).groupBy(*columns).count().where("count > 1").limit(1).collect()
+    # A key may be called `count` too.
+    counted = rows.where(known).groupBy(*columns).agg(sf.count("*").alias(_ROWS))
+    twice = counted.where(sf.col(_ROWS) > 1).limit(1).collect()
     if twice:
         values = ", ".join(f"{key}={twice[0][key]!r}" for key in keys)
-        raise failed(table, f"unique {list(keys)}", f"{twice[0]['count']} rows have {values}")
+        raise failed(table, f"unique {list(keys)}", f"{twice[0][_ROWS]} rows have {values}")
 
 
-def failed(table: str, what: str, why: str) -> InvalidTableStateError:
+class CheckFailedError(InvalidTableStateError):
+    """The rows of a table break a check of the pipeline."""
+
+
+def failed(table: str, what: str, why: str) -> CheckFailedError:
     """Say that a check does not hold, so nothing is published."""
-    return InvalidTableStateError(
+    return CheckFailedError(
         f"The check {what} of table {table} failed", why, "Nothing was published"
     )

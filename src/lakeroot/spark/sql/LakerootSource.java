@@ -25,7 +25,6 @@ import org.apache.spark.sql.errors.QueryCompilationErrors$;
 import org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
-import org.apache.spark.unsafe.Platform;
 
 // Spark makes a new source for every load, save and stream; this makes it know Python.
 class LakerootSources implements Supplier {
@@ -40,17 +39,12 @@ class LakerootSources implements Supplier {
 
 // Errors have the class that Spark gives to errors of sources in Python.
 class SourceBridge extends Bridge {
-  SourceBridge(Function python, UserDefinedPythonDataSource source) { super(python, source); }
+  SourceBridge(Function python, UserDefinedPythonDataSource source) {
+    super("lakeroot", python, source);
+  }
 
-  JsonNode ask(ObjectNode request) {
-    JsonNode answer = raw(request);
-    if (answer.has("error")) {
-      String message = ((JsonNode) answer.get("message")).asText();
-      String op = ((JsonNode) request.get("op")).asText().replace('_', ' ');
-      Platform.throwException(
-          QueryCompilationErrors$.MODULE$.pythonDataSourceError(op, "lakeroot", message));
-    }
-    return (JsonNode) answer.get("ok");
+  RuntimeException unsupported(String op, String message) {
+    throw thrown(QueryCompilationErrors$.MODULE$.pythonDataSourceError(op, "lakeroot", message));
   }
 }
 

@@ -7,26 +7,24 @@ import uuid
 from typing import Any
 
 import lance_namespace as ln
-import pyarrow as pa
 from pyspark.sql import types as st
 
 from lakeroot.model import errors
-from lakeroot.model.errors import InvalidInputError
-from lakeroot.spark.catalogs import Catalog, TableRef, locate
+from lakeroot.spark.catalogs import Catalog, TableRef
 from lakeroot.spark.failures import translated
-from lakeroot.spark.opening import Opened, open_table, opened_for
-from lakeroot.spark.options import ReadOptions, WriteOptions, parse
+from lakeroot.spark.opening import Opened, opened_for
+from lakeroot.spark.options import ReadOptions, parse
 from lakeroot.spark.planning import read_schema
 from lakeroot.spark.row_tasks import BATCH_BYTES
+from lakeroot.spark.sql import creating
+from lakeroot.spark.sql.altering import alter
 from lakeroot.spark.sql.predicates import predicate
 from lakeroot.spark.sql.reads import Reads
 from lakeroot.spark.sql.tasks import PICKLE, encoded, writer
-from lakeroot.spark.types import table_schema
-from lakeroot.spark.write_tasks import WritePlan
-from lakeroot.spark.writing import abort, finish, prepare
+from lakeroot.spark.write_tasks import WritePlan, watched
+from lakeroot.spark.writing import abort, finish
 
 _CHOOSING = frozenset({"version", "tag", "branch", "asof"})
-_SPARKS_OWN_PROPERTIES = frozenset({"provider", "owner", "external", "is_managed_location"})
 
 
 def _key(table: dict[str, Any]) -> str:
@@ -68,11 +66,11 @@ class Answers(Reads):
     def op_load_table(self, request: dict[str, Any]) -> dict[str, Any]:
         """Describe a table at a version, tag, branch or time."""
         ref = self._ref(request["id"])
-        chosen = _version(request)
+        chosen = chosen_version(request)
         options = parse(ReadOptions, {**chosen, "truncateNanos": True})
         opened = opened_for(ref, options)
         dataset = opened.dataset
-        schema = read_schema(dataset, ref, options)
+        schema = creating.with_comments(read_schema(dataset, ref, options), dataset.schema)
         # A plain read is pinned to the version that Spark has analysed the query with.
         pinned = chosen or {"pinned": dataset.version}
         table = {"id": request["id"], "cut": opened.cut, **pinned}
@@ -86,29 +84,31 @@ class Answers(Reads):
 
     def op_create_table(self, request: dict[str, Any]) -> bool:
         """Create an empty table."""
-        if request["partitions"]:
-            raise InvalidInputError(
-                "A Lance table is not partitioned by directories",
-                fix="Leave PARTITIONED BY out; filters are answered by statistics and indexes",
-            )
         ref = self._ref(request["id"])
-        given = {
-            key.removeprefix("option."): value
-            for key, value in request["properties"].items()
-            if key.removeprefix("option.") not in _SPARKS_OWN_PROPERTIES
-        }
-        options = parse(WriteOptions, {**given, "mode": "create"})
-        schema = st.StructType.fromJson(json.loads(request["schema"]))
-        finish(prepare(ref, schema, options), [])
+        creating.check(ref, request)
+        finish(creating.planned(ref, request), [])
+        return True
+
+    def op_create_table_as_select(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Check a table that a query is to fill; it goes on saying what it is to be."""
+        creating.check(self._ref(request["id"]), request)
+        staged = {key: request[key] for key in ("mode", "schema", "properties")}
+        table = {"id": request["id"], "cut": [], "staged": staged}
+        return {"table": table, "properties": {"provider": "lakeroot"}}
+
+    def op_replace_table(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Check a table whose next version is to be another, with a query or without."""
+        return self.op_create_table_as_select(request)
+
+    def op_create_staged(self, request: dict[str, Any]) -> bool:
+        """Create or replace a table with no rows."""
+        table = request["table"]
+        finish(creating.planned(self._ref(table["id"]), table["staged"]), [])
         return True
 
     def op_alter_table(self, request: dict[str, Any]) -> dict[str, Any]:
         """Add, rename and drop columns."""
-        ref = self._ref(request["id"])
-        dataset = open_table(locate(ref))
-        for change in request["changes"]:
-            with translated(f"Table {ref} cannot be altered"):
-                _alter(dataset, change, ref)
+        alter(self._ref(request["id"]), request["changes"])
         return self.op_load_table({"id": request["id"]})
 
     def op_drop_table(self, request: dict[str, Any]) -> bool:
@@ -187,14 +187,13 @@ class Answers(Reads):
 
     def op_prepare_write(self, request: dict[str, Any]) -> dict[str, Any]:
         """Prepare a write: the function that Spark's workers run."""
-        ref = self._ref(request["table"]["id"])
-        given = request["options"]
-        mode = "overwrite" if request["overwrite"] else "append"
-        options = parse(WriteOptions, {**given, "mode": mode})
-        schema = st.StructType.fromJson(json.loads(request["schema"]))
-        if request["overwrite"]:
-            options = _keeping_types(ref, options)
-        plan = prepare(ref, schema, options)
+        ref, given = self._ref(request["table"]["id"]), request["options"]
+        if "staged" in request["table"]:
+            plan = creating.planned(ref, request["table"]["staged"], given)
+        else:
+            schema = st.StructType.fromJson(json.loads(request["schema"]))
+            plan = creating.insertion(ref, schema, given, overwrite=request["overwrite"])
+        plan = watched(plan)
         token = uuid.uuid4().hex
         self.writes[token] = plan
         returned = st.StructType([st.StructField(self.written_column, st.BinaryType())])
@@ -222,7 +221,7 @@ class Answers(Reads):
         return True
 
 
-def _version(request: dict[str, Any]) -> dict[str, Any]:
+def chosen_version(request: dict[str, Any]) -> dict[str, Any]:
     """Read VERSION AS OF (a number, a tag or a branch) and TIMESTAMP AS OF."""
     if "micros" in request:
         moment = dt.datetime.fromtimestamp(request["micros"] / 1e6, dt.UTC)
@@ -234,46 +233,3 @@ def _version(request: dict[str, Any]) -> dict[str, Any]:
         return {"version": text}
     kind, _, name = text.rpartition(":")
     return {"branch" if kind == "branch" else "tag": name}
-
-
-def _alter(dataset: Any, change: dict[str, Any], ref: TableRef) -> None:
-    kind, path = change["kind"], ".".join(change.get("column", []))
-    if kind == "AddColumn" and len(change["column"]) == 1:
-        spark_type = st.StructType.fromJson(
-            {
-                "type": "struct",
-                "fields": [
-                    {
-                        "name": path,
-                        "type": json.loads(change["type"]),
-                        "nullable": True,
-                        "metadata": {},
-                    }
-                ],
-            }
-        )
-        dataset.add_columns(list(table_schema(spark_type)))
-    elif kind == "RenameColumn":
-        dataset.alter_columns({"path": path, "name": change["name"]})
-    elif kind == "DeleteColumn":
-        dataset.drop_columns([path])
-    else:
-        raise errors.UnsupportedOperationError(
-            f"Table {ref} cannot be altered like this",
-            f"{kind} is not possible",
-            "ADD COLUMN, RENAME COLUMN and DROP COLUMN are",
-        )
-
-
-def _keeping_types(ref: TableRef, options: WriteOptions) -> WriteOptions:
-    """Let INSERT OVERWRITE keep the vectors and blobs of the table it replaces the rows of."""
-    import dataclasses
-
-    from lakeroot.spark.types import is_blob
-
-    schema = open_table(locate(ref)).schema
-    vectors = {f.name: f.type.list_size for f in schema if pa.types.is_fixed_size_list(f.type)}
-    blobs = tuple(field.name for field in schema if is_blob(field))
-    return dataclasses.replace(
-        options, vectors=options.vectors or vectors, blobs=options.blobs or blobs
-    )

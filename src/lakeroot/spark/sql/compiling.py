@@ -16,6 +16,17 @@ from typing import Any
 CATALOG = "lakeroot.spark.LakerootCatalog"
 SOURCES = "lakeroot.spark.LakerootSources"
 WRITES = "lakeroot.spark.ArrowWrites"
+# The classes of these know each other, so they are one compilation.
+_CATALOG_TEXTS = (
+    "LakerootCatalog.java",
+    "Bridge.java",
+    "LakerootTable.java",
+    "LakerootScans.java",
+    "LakerootWrites.java",
+    "LakerootStaging.java",
+    "Lookups.java",
+    "LakerootSource.java",
+)
 _SENT = "lakeroot.spark.sent"
 _JAR = "lakeroot-arrow.jar"
 _SOURCE = "lakeroot.DefaultSource"
@@ -29,9 +40,7 @@ def compiled(jvm: Any, name: str = CATALOG) -> Any:
         above = jvm.java.lang.Thread.currentThread().getContextClassLoader()
         reads = _cooked(jvm, above, "ArrowReads.java")
         writes = _cooked(jvm, reads.getClassLoader(), "ArrowWrites.java")
-        catalog = _cooked(
-            jvm, writes.getClassLoader(), "LakerootCatalog.java", "LakerootSource.java"
-        )
+        catalog = _cooked(jvm, writes.getClassLoader(), *_CATALOG_TEXTS)
         sent = jvm.java.util.HashMap(reads.getBytecodes())
         sent.putAll(writes.getBytecodes())
         properties.put(_SENT, sent)

@@ -13,8 +13,6 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import types as st
 from pyspark.sql.classic.dataframe import DataFrame
 
-from lakeroot.spark.planning import ReadPlan, ReadTask
-from lakeroot.spark.scanning import batches
 from lakeroot.spark.sql.reads import stream_of
 
 _log = logging.getLogger(__name__)
@@ -26,18 +24,17 @@ _MAKERS: "weakref.WeakKeyDictionary[SparkSession, Any]" = weakref.WeakKeyDiction
 class FewRows(DataFrame):  # type: ignore[misc]
     """A frame whose rows are here, and whose half in Java is made when it is asked for."""
 
-    def __init__(self, spark: SparkSession, plan: ReadPlan) -> None:
+    def __init__(self, spark: SparkSession, rows: pa.Table, schema: st.StructType) -> None:
         self._java: Any = None
-        self._plan = plan
-        self._rows = pa.Table.from_batches(batches(plan.scan, ReadTask(None)), plan.scan.schema)
+        self._rows = rows
         super().__init__(None, spark)
         # Where the parent keeps what it would ask Java for.
-        self.__dict__["schema"] = plan.schema
+        self.__dict__["schema"] = schema
 
     @property
     def _jdf(self) -> Any:
         if self._java is None:
-            self._java = _in_java(self.sparkSession, self._plan, self._rows)
+            self._java = _in_java(self.sparkSession, self._rows, self.schema)
         return self._java
 
     @_jdf.setter
@@ -62,7 +59,7 @@ def _same_in_python(kind: st.DataType) -> bool:
     return isinstance(kind, plain) or type(kind) is st.StringType
 
 
-def _in_java(spark: SparkSession, plan: ReadPlan, rows: pa.Table) -> Any:
+def _in_java(spark: SparkSession, rows: pa.Table, schema: st.StructType) -> Any:
     from lakeroot.spark.sql.installing import check_version, plugin
 
     try:
@@ -70,8 +67,8 @@ def _in_java(spark: SparkSession, plan: ReadPlan, rows: pa.Table) -> Any:
             check_version()
             _MAKERS[spark] = plugin(spark, "local", None, columnar=False)
         session: Any = spark._jsparkSession  # noqa: SLF001
-        return _MAKERS[spark].local(session, plan.schema.json(), stream_of(rows))
+        return _MAKERS[spark].local(session, schema.json(), stream_of(rows))
     except Exception as error:  # noqa: BLE001  # whatever it is, there is another way
-        _log.warning("Spark takes rows of %s the slow way, because: %s", plan.ref, str(error)[:300])
-        made: Any = spark.createDataFrame(rows, plan.schema)
+        _log.warning("Spark takes few rows the slow way, because: %s", str(error)[:300])
+        made: Any = spark.createDataFrame(rows, schema)
         return made._jdf  # noqa: SLF001

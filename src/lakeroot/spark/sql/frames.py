@@ -60,9 +60,9 @@ def relation(
 
 
 def local(spark: SparkSession, plan: ReadPlan) -> DataFrame | None:
-    """Read few rows here, as a frame that takes no job; nothing where Spark cannot have one."""
-    if not hasattr(spark, "_jsparkSession"):
+    """Make a frame of rows that are here; nothing where Spark cannot have one like this."""
+    if plan.here is None or not hasattr(spark, "_jsparkSession"):
         return None
     from lakeroot.spark.sql.few_rows import FewRows
 
-    return FewRows(spark, plan)
+    return FewRows(spark, plan.here, plan.schema)

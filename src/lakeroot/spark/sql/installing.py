@@ -14,12 +14,17 @@ import pyspark
 from pyspark.sql import SparkSession
 from pyspark.sql.udf import _wrap_function
 
-from lakeroot.model.errors import InvalidInputError, UnsupportedOperationError
-from lakeroot.spark.catalogs import Catalog
+from lakeroot.model.errors import (
+    InvalidInputError,
+    TableNotFoundError,
+    UnsupportedOperationError,
+)
+from lakeroot.spark.catalogs import Catalog, TableRef, parse_name
 from lakeroot.spark.failures import explained
 from lakeroot.spark.reading import parallelism
 from lakeroot.spark.sql.answers import Answers
 from lakeroot.spark.sql.compiling import compiled, send_classes
+from lakeroot.spark.sql.lookups import forget_lookups, remember_lookups
 from lakeroot.spark.sql.reads import Reads
 
 TESTED_SPARK = ("4.3",)
@@ -66,7 +71,9 @@ def use_catalog(
     check_version()
     try:
         answers = Answers(catalog, parallelism(spark), written(spark), columnar=columnar)
-        _put(spark, name, plugin(spark, name, answers, columnar=columnar))
+        made = plugin(spark, name, answers, columnar=columnar)
+        forget_lookups(spark, name)
+        _put(spark, name, made)
         # The self-test: Spark must find the catalog, ask it, and understand the answer.
         spark.sql(f"SHOW NAMESPACES IN `{name}`").collect()
     except InvalidInputError:
@@ -79,6 +86,7 @@ def use_catalog(
             _INSTEAD,
         ) from error
     _CATALOGS[(id(spark), name)] = catalog
+    remember_lookups(spark, name, catalog, made)
     return catalog
 
 
@@ -94,6 +102,21 @@ def catalog_in(spark: SparkSession, name: str) -> Catalog | None:
 def catalogs_of(spark: SparkSession) -> list[str]:
     """Name the catalogs of a session."""
     return [name for session, name in _CATALOGS if session == id(spark)]
+
+
+def table_in(spark: SparkSession, name: str) -> TableRef:
+    """Find the table of a name in the session's Lakeroot catalogs."""
+    first, *rest = parse_name(name.strip())
+    catalog = catalog_in(spark, first)
+    if catalog is None and hasattr(spark, "_jsparkSession"):
+        rest = [*(parse_name(spark.catalog.currentDatabase()) if not rest else ()), first, *rest]
+        catalog = catalog_in(spark, spark.catalog.currentCatalog())
+    if catalog is None or not rest:
+        raise TableNotFoundError(
+            f"{name!r} is in no Lakeroot catalog of this session",
+            fix="Name it catalog.namespace.table, and add the catalog with use_catalog",
+        )
+    return TableRef(catalog, tuple(rest))
 
 
 def remember(spark: SparkSession, name: str, catalog: Catalog) -> None:

@@ -2,6 +2,8 @@
 
 import datetime as dt
 import decimal
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from lakeroot.spark.filters import column, literal
@@ -15,26 +17,46 @@ _PATTERNS = {
 _EPOCH = dt.date(1970, 1, 1)
 _ZONES = {"timestamp": 'Some("UTC")', "timestamp_ntz": "None"}
 _SECOND = 1_000_000
+_NULLS = ("IS_NULL", "IS_NOT_NULL")
+_NO_COLUMNS: Mapping[str, int] = MappingProxyType({})
 
 
-def predicate(tree: dict[str, Any], cut: frozenset[str] = frozenset()) -> str | None:
+def predicate(
+    tree: dict[str, Any],
+    cut: frozenset[str] = frozenset(),
+    largest: Mapping[str, int] = _NO_COLUMNS,
+) -> str | None:
     """Write a predicate for Lance, or nothing if Spark has to evaluate it.
 
-    `cut` names columns whose values Spark gets shortened, so that the two sides would disagree.
+    `cut` names columns whose values the two sides would compare differently; `largest` those that
+    are without signs, and the largest number that Lance takes for them.
     """
     name, parts = tree.get("name"), tree.get("children", [])
     if name in ("AND", "OR", "NOT"):
-        inner = [predicate(part, cut) for part in parts]
+        inner = [predicate(part, cut, largest) for part in parts]
         if None in inner:
             return None
         if name == "NOT":
             return f"NOT ({inner[0]})"
         return f"({inner[0]}) {name} ({inner[1]})"
-    if name in ("ALWAYS_TRUE", "ALWAYS_FALSE"):
-        return str(name).removeprefix("ALWAYS_").lower()
-    if not parts or "field" not in parts[0] or parts[0]["field"][0] in cut:
+    # Spark's always true, of a DELETE without WHERE, is a predicate and a literal in one.
+    if tree.get("type") == "boolean" and tree.get("value") is not None:
+        return str(tree["value"])
+    if not parts or "field" not in parts[0]:
         return None
-    return _about_column(str(name), column(tuple(parts[0]["field"])), parts[1:])
+    path, rest = ".".join(parts[0]["field"]), parts[1:]
+    if name not in _NULLS:
+        if path in cut:
+            return None
+        if path in largest and not all(_fits(part, largest[path]) for part in rest):
+            return None
+    return _about_column(str(name), column(tuple(parts[0]["field"])), rest)
+
+
+def _fits(tree: dict[str, Any], most: int) -> bool:
+    """Tell whether a number is one that the column could hold: Lance refuses all others."""
+    text = tree.get("value")
+    return text is not None and 0 <= decimal.Decimal(text) <= most
 
 
 def _about_column(name: str, field: str, rest: list[dict[str, Any]]) -> str | None:

@@ -14,11 +14,14 @@ from lakeroot.model.errors import LakerootError
 from lakeroot.spark.catalogs import TableRef
 from lakeroot.spark.failures import explained, translated
 from lakeroot.spark.opening import Opened
-from lakeroot.spark.options import ReadOptions
-from lakeroot.spark.planning import ReadTask, narrowest, plan_read, read_schema, with_limit
-from lakeroot.spark.scanning import batches
+from lakeroot.spark.options import ReadOptions, parse
+from lakeroot.spark.planning import plan_read, read_schema, with_limit
+from lakeroot.spark.scanning import few
+from lakeroot.spark.sizes import narrowest
 from lakeroot.spark.sql.predicates import predicate
 from lakeroot.spark.sql.tasks import PICKLE, encoded, reader
+from lakeroot.spark.types import spark_schema
+from lakeroot.tables.expressions import whole
 
 _KINDS: tuple[tuple[type[LakerootError], str], ...] = (
     (errors.TableNotFoundError, "NoSuchTable"),
@@ -70,8 +73,10 @@ class Reads(ABC):
         given = {key.replace("_", "").lower() for key in request.get("options", {})}
         if given & _BOUNDED:
             return [None] * len(request["predicates"])
-        cut = frozenset(request["table"]["cut"])
-        return [predicate(tree, cut) for tree in request["predicates"]]
+        known = dict(request["table"]["cut"])
+        cut = frozenset(path for path, most in known.items() if most is None)
+        largest = {path: most for path, most in known.items() if most is not None}
+        return [predicate(tree, cut, largest) for tree in request["predicates"]]
 
     def op_plan(self, request: dict[str, Any]) -> dict[str, Any]:
         """Plan a scan: the function and the tasks that Spark's workers run."""
@@ -79,19 +84,20 @@ class Reads(ABC):
         if "limit" in request:
             options = with_limit(options, request["limit"])
         names = request["columns"]
+        if not _may_cut(request, options):
+            read = [field for field in opened.dataset.schema if field.name in names]
+            spark_schema(pa.schema(read))
         options = replace(
             options, with_row_id="_rowid" in names, with_row_address="_rowaddr" in names
         )
-        everything = read_schema(opened.dataset, ref, options)
-        names = names or narrowest(everything)
-        ordered = st.StructType([everything[name] for name in names])
         plan = plan_read(
             ref,
             options,
             parallelism=self.parallelism,
-            pruned=ordered,
+            pruned=names or _any_column(request, read_schema(opened.dataset, ref, options)),
             conditions=_conditions(request),
             opened=opened,
+            few=few,
         )
         answer = {
             "schema": plan.schema.json(),
@@ -100,10 +106,8 @@ class Reads(ABC):
             # A filter's selectivity is unknown, and a wrong count is worse than none.
             "rows": -1 if "filter" in plan.scan.arguments else plan.rows,
         }
-        if plan.few and names:
-            found = batches(plan.scan, ReadTask(None))
-            rows = pa.Table.from_batches(found, plan.scan.schema)
-            return {**answer, "local": encoded(stream_of(rows))}
+        if plan.here is not None:
+            return {**answer, "local": encoded(stream_of(plan.here))}
         return {
             **answer,
             "columnar": self.columnar,
@@ -115,9 +119,29 @@ class Reads(ABC):
         """Count rows, from metadata and indexes where they suffice."""
         ref, options, opened = self.wanted(request)
         conditions = [*([options.filter] if options.filter else []), *_conditions(request)]
-        where = " AND ".join(f"({each})" for each in conditions)
+        where = " AND ".join(map(whole, conditions))
         with translated(f"Rows of table {ref} cannot be counted"):
             return int(opened.dataset.count_rows(where or None))
+
+
+def _any_column(request: dict[str, Any], schema: st.StructType) -> list[str]:
+    """Choose what to read where only the number of rows counts, of what Spark knows the table by.
+
+    A query in SQL does not know what a search adds, nor a frame what its own schema leaves out.
+    """
+    known = set(request["known"])
+    return narrowest(st.StructType([field for field in schema.fields if field.name in known]))
+
+
+def _may_cut(request: dict[str, Any], options: ReadOptions) -> bool:
+    """Tell whether columns may lose their nanoseconds.
+
+    Tables of a catalog are described as if they might, or nobody could ask for their other columns;
+    so of them it counts what the query itself says.
+    """
+    if "id" in request["table"]:
+        return parse(ReadOptions, request.get("options", {})).truncate_nanos
+    return options.truncate_nanos
 
 
 def _conditions(request: dict[str, Any]) -> list[str]:

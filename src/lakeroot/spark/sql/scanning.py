@@ -1,4 +1,4 @@
-"""Cut an SQL statement at its keywords, leaving quotes, comments and parentheses whole."""
+"""Cut an SQL statement at its keywords, leaving quotes and parentheses whole."""
 
 import re
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from lakeroot.model.errors import InvalidInputError
 
 _TOKEN = re.compile(
     r"""
-      (?P<comment> --[^\n]* | /\*.*?\*/ )
+      (?P<comment> --[^\n]* | /\*(?!\+).*?\*/ )  # what begins with a plus is a hint
     | (?P<quoted> '(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.|"")*" | `(?:[^`]|``)*` )
     | (?P<open> [(\[{] ) | (?P<close> [)\]}] )
     | (?P<word> [A-Za-z_]\w* )
@@ -21,17 +21,23 @@ class Statement:
     """A statement that is read from left to right, keyword by keyword."""
 
     def __init__(self, text: str) -> None:
+        self.text = _without_comments(text).strip().rstrip("; \t\r\n")
         # Each token: where it starts, the keyword it may be (only outside of parentheses), its end.
-        self.text = text.strip().rstrip(";").rstrip()
         self.tokens: list[tuple[int, str, int]] = []
-        depth = 0
+        depth = cases = 0
         for match in _TOKEN.finditer(self.text):
             kind = match.lastgroup
             depth += {"open": 1, "close": -1}.get(kind or "", 0)
-            if kind == "word" and depth == 0:
-                self.tokens.append((match.start(), match.group().upper(), match.end()))
-            elif kind == "comment":
-                self.tokens.append((match.start(), "--", match.end()))
+            if kind != "word" or depth:
+                continue
+            word, after_dot = match.group().upper(), self.text[: match.start()].endswith(".")
+            # A CASE has a WHEN and a THEN of its own, up to its END.
+            if word == "CASE" and not after_dot:
+                cases += 1
+            elif word == "END" and cases and not after_dot:
+                cases -= 1
+            elif not cases:
+                self.tokens.append((match.start(), word, match.end()))
         self.position = 0
 
     def peek(self, *words: str) -> bool:
@@ -83,6 +89,13 @@ class Statement:
         return not self.text[self.position :].strip()
 
 
+def _without_comments(text: str) -> str:
+    """Leave out comments, which may stand between any two words."""
+    return "".join(
+        " " if match.lastgroup == "comment" else match.group() for match in _TOKEN.finditer(text)
+    )
+
+
 def split(text: str, separator: str = ",") -> list[str]:
     """Split a list at its commas, outside of quotes and parentheses."""
     parts, depth, start = [], 0, 0
@@ -94,13 +107,27 @@ def split(text: str, separator: str = ",") -> list[str]:
     return [*parts, text[start:].strip()]
 
 
-def assignments(text: str) -> dict[str, str]:
-    """Read ``a = 1, t.b = x`` as columns and expressions."""
-    found = {}
+def assignments(text: str, table: Sequence[str]) -> dict[str, str]:
+    """Read ``a = 1, t.b = x`` as columns of a table, which has these names, and expressions."""
+    found: dict[str, str] = {}
     for part in split(text):
         column, equals, value = part.partition("=")
-        name = split(column.strip(), ".")[-1].strip("`").strip()
+        *owner, name = (word.strip().strip("`").strip() for word in split(column.strip(), "."))
         if not equals or not name or not value.strip():
             raise InvalidInputError(f"{part!r} does not set a column", fix="Write column = value")
+        if not _ends_with(table, owner):
+            raise InvalidInputError(
+                f"{part!r} does not set a column of the table",
+                f"the table is called {'.'.join(table)} here",
+                f"Write {name} = value; a field of a struct is set with the whole struct",
+            )
+        if name in found:
+            raise InvalidInputError(f"The column {name!r} is set twice")
         found[name] = value.strip()
     return found
+
+
+def _ends_with(names: Sequence[str], last: Sequence[str]) -> bool:
+    """Compare names as SQL does, without upper and lower case."""
+    whole = [name.lower() for name in names]
+    return whole[len(whole) - len(last) :] == [name.lower() for name in last]

@@ -1,24 +1,27 @@
 """SQL over Lakeroot catalogs: what Spark runs by itself, and MERGE and UPDATE, which it cannot.
 
 Spark's own MERGE and UPDATE write row by row through Java, which a Python writer cannot take. Here
-they are read, turned into a join or a projection, and committed like every other change.
+they are read, turned into a join or a projection, and committed like every other change. So is
+DELETE, of which Spark runs only what Lance can evaluate.
 """
 
 import re
+from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from lakeroot.model.errors import InvalidInputError, TableNotFoundError
-from lakeroot.spark.catalogs import TableRef, exists, locate, parse_name
-from lakeroot.spark.changing import update_rows
+from lakeroot.spark.catalogs import exists, locate, parse_name
+from lakeroot.spark.changing import delete_rows, delete_where, update_rows
 from lakeroot.spark.distribute import until_uncontested
 from lakeroot.spark.merge_clauses import Clause, Merge, merge_rows
 from lakeroot.spark.opening import open_table
-from lakeroot.spark.options import ReadOptions, WriteOptions
-from lakeroot.spark.reading import planned
+from lakeroot.spark.options import WriteOptions
 from lakeroot.spark.row_changes import ChangeResult
-from lakeroot.spark.sql.installing import catalog_in, catalogs_of
+from lakeroot.spark.sql.connect import run, summary
+from lakeroot.spark.sql.connect_queries import query
+from lakeroot.spark.sql.installing import table_in
 from lakeroot.spark.sql.scanning import Statement, assignments, split
 from lakeroot.spark.types import spark_schema
 from lakeroot.spark.writing import prepare
@@ -31,55 +34,22 @@ _ALIASED = re.compile(
 def sql(spark: SparkSession, text: str) -> DataFrame:
     """Run a statement; tables are named ``catalog.namespace.table``.
 
-    MERGE INTO and UPDATE run here, in every kind of session. Everything else runs in Spark: through
-    its catalog in a classic session, with the tables put in as frames over Spark Connect.
+    MERGE INTO, UPDATE and DELETE run here, in every kind of session. Everything else runs in Spark
+    in a classic session, through its catalog. Over Spark Connect queries run with the tables put in
+    as frames, and statements that make, fill and drop tables and namespaces run here.
     """
     statement = Statement(text)
     if statement.take("MERGE", "INTO"):
-        return _summary(spark, _merge(spark, statement))
+        return summary(spark, _merge(spark, statement))
     if statement.take("UPDATE"):
-        return _summary(spark, _update(spark, statement))
+        return summary(spark, _update(spark, statement))
+    if statement.take("DELETE", "FROM"):
+        done = _delete(spark, statement)
+        if done is not None:
+            return summary(spark, done)
     if hasattr(spark, "_jsparkSession"):
         return spark.sql(text)
-    return query(spark, text)
-
-
-def query(spark: SparkSession, text: str) -> DataFrame:
-    """Run a query with every table of a Lakeroot catalog put in as a frame."""
-    names = "|".join(re.escape(name) for name in catalogs_of(spark)) or "(?!)"
-    frames: dict[str, DataFrame] = {}
-
-    def put_in(match: re.Match[str]) -> str:
-        ref = _table(spark, match.group())
-        key = f"table{len(frames)}"
-        frames[key], _ = planned(spark, ref, ReadOptions())
-        return "{" + key + "}"
-
-    escaped = text.replace("{", "{{").replace("}", "}}")
-    replaced = re.sub(rf"\b(?:{names})(?:\.(?:`[^`]+`|\w+))+", put_in, escaped)
-    return spark.sql(replaced, **frames) if frames else spark.sql(text)
-
-
-def _summary(spark: SparkSession, done: ChangeResult) -> DataFrame:
-    return spark.createDataFrame(
-        [(done.version, done.inserted, done.updated, done.deleted)],
-        "version long, inserted long, updated long, deleted long",
-    )
-
-
-def _table(spark: SparkSession, name: str) -> TableRef:
-    """Find the table of a name in the session's Lakeroot catalogs."""
-    first, *rest = parse_name(name.strip())
-    catalog = catalog_in(spark, first)
-    if catalog is None and hasattr(spark, "_jsparkSession"):
-        rest = [*(parse_name(spark.catalog.currentDatabase()) if not rest else ()), first, *rest]
-        catalog = catalog_in(spark, spark.catalog.currentCatalog())
-    if catalog is None or not rest:
-        raise TableNotFoundError(
-            f"{name!r} is in no Lakeroot catalog of this session",
-            fix="Name it catalog.namespace.table, and add the catalog with use_catalog",
-        )
-    return TableRef(catalog, tuple(rest))
+    return run(spark, text)
 
 
 def _aliased(text: str, default: str) -> tuple[str, str]:
@@ -89,9 +59,15 @@ def _aliased(text: str, default: str) -> tuple[str, str]:
     return match["what"].strip(), (match["alias"] or default).strip("`")
 
 
+def _called(name: str, alias: str) -> Sequence[str]:
+    """Say how a statement calls its table: an alias hides the name."""
+    return (alias,) if alias else parse_name(name)
+
+
 def _merge(spark: SparkSession, statement: Statement) -> ChangeResult:
     name, target = _aliased(statement.until(("USING",)), "")
-    ref = _table(spark, name)
+    ref = table_in(spark, name)
+    called = _called(name, target)
     target = target or ref.identifier[-1]
     statement.expect("USING")
     what, source_name = _aliased(statement.until(("ON",)), "")
@@ -100,7 +76,7 @@ def _merge(spark: SparkSession, statement: Statement) -> ChangeResult:
     condition = sf.expr(statement.until(("WHEN",)))
     clauses: dict[str, list[Clause]] = {"matched": [], "target": [], "source": []}
     while not statement.finished:
-        _when(statement, clauses)
+        _when(statement, clauses, called)
     if exists(ref) is None:
         raise TableNotFoundError(f"There is no table {ref}")
     source = _source(spark, what)
@@ -128,7 +104,7 @@ def _source(spark: SparkSession, what: str) -> DataFrame:
     return query(spark, text[1:-1])
 
 
-def _when(statement: Statement, clauses: dict[str, list[Clause]]) -> None:
+def _when(statement: Statement, clauses: dict[str, list[Clause]], target: Sequence[str]) -> None:
     statement.expect("WHEN")
     if statement.take("MATCHED"):
         kind = "matched"
@@ -140,15 +116,19 @@ def _when(statement: Statement, clauses: dict[str, list[Clause]]) -> None:
         kind = "target"
     condition = sf.expr(statement.until(("THEN",))) if statement.take("AND") else None
     statement.expect("THEN")
-    clauses[kind].append(_action(statement, kind, condition))
+    clauses[kind].append(_action(statement, kind, condition, target))
 
 
-def _action(statement: Statement, kind: str, condition: Column | None) -> Clause:
+def _action(
+    statement: Statement, kind: str, condition: Column | None, target: Sequence[str]
+) -> Clause:
     if kind != "target" and statement.take("DELETE"):
         return Clause("delete", condition)
     if kind != "target" and statement.take("UPDATE", "SET"):
         text = statement.until(("WHEN",))
-        return Clause("update", condition, None if text == "*" else _expressions(assignments(text)))
+        if text == "*":
+            return Clause("update", condition)
+        return Clause("update", condition, _expressions(assignments(text, target)))
     if kind == "target" and statement.take("INSERT"):
         columns = statement.until(("VALUES",), ("WHEN",))
         if columns == "*":
@@ -160,6 +140,8 @@ def _action(statement: Statement, kind: str, condition: Column | None) -> Clause
             raise InvalidInputError(
                 f"INSERT names {len(names)} columns and gives {len(values)} values"
             )
+        if len(set(names)) != len(names):
+            raise InvalidInputError("INSERT names a column twice")
         return Clause("insert", condition, _expressions(dict(zip(names, values, strict=True))))
     statement.expect({"target": "INSERT"}.get(kind, "UPDATE SET or DELETE"))
     raise AssertionError  # `expect` has raised: the word is not there
@@ -177,8 +159,23 @@ def _expressions(texts: dict[str, str]) -> dict[str, Column]:
 
 def _update(spark: SparkSession, statement: Statement) -> ChangeResult:
     name, alias = _aliased(statement.until(("SET",)), "")
-    ref = _table(spark, name)
+    ref = table_in(spark, name)
     statement.expect("SET")
-    values = _expressions(assignments(statement.until(("WHERE",))))
+    values = _expressions(assignments(statement.until(("WHERE",)), _called(name, alias)))
     where = statement.until() if statement.take("WHERE") else None
     return update_rows(spark, ref, values, where, alias=alias or ref.identifier[-1])
+
+
+def _delete(spark: SparkSession, statement: Statement) -> ChangeResult | None:
+    """Delete rows; a table that is in no Lakeroot catalog is left to Spark."""
+    name, alias = _aliased(statement.until(("WHERE",)), "")
+    try:
+        ref = table_in(spark, name)
+    except TableNotFoundError:
+        return None
+    if exists(ref) is None:
+        raise TableNotFoundError(f"There is no table {ref}")
+    if statement.finished:
+        return delete_rows(spark, ref, "true")
+    statement.expect("WHERE")
+    return delete_where(spark, ref, statement.until(), alias=alias or ref.identifier[-1])

@@ -1,0 +1,127 @@
+"""Make tables as CREATE and REPLACE say, and keep or refuse every clause: none is passed over."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import types as st
+
+from lakeroot.model.errors import TableNotFoundError, UnsupportedOperationError
+from lakeroot.spark.catalogs import TableRef, exists, locate
+from lakeroot.spark.opening import open_table
+from lakeroot.spark.options import WriteOptions, parse
+from lakeroot.spark.types import is_blob, table_schema
+from lakeroot.spark.write_tasks import WritePlan
+from lakeroot.spark.writing import prepare
+
+COMMENT = "comment"
+# What Spark says of every table by itself.
+_SPARKS_OWN_PROPERTIES = frozenset({"provider", "owner", "external", "is_managed_location"})
+_PLACES = frozenset({"location", "path", "option.path"})
+_FORMATS = frozenset({"lakeroot", "lance"})
+
+
+def check(ref: TableRef, request: Mapping[str, Any]) -> None:
+    """Refuse what no table can have, and a REPLACE of nothing, before anything is written."""
+    properties = {key.lower(): value for key, value in request["properties"].items()}
+    if request["partitions"]:
+        raise UnsupportedOperationError(
+            "A Lance table is not partitioned by directories",
+            fix="Leave PARTITIONED BY out; filters are answered by statistics and indexes",
+        )
+    if _PLACES & properties.keys() or properties.get("external", "false") == "true":
+        raise UnsupportedOperationError(
+            f"The place of table {ref} cannot be chosen",
+            "the catalog decides where its tables lie",
+            "Leave LOCATION and EXTERNAL out",
+        )
+    if COMMENT in properties:
+        raise UnsupportedOperationError(
+            f"Table {ref} cannot have a comment", fix="Leave it out, or give comments to columns"
+        )
+    provider = properties.get("provider")
+    # A frame that is saved as a table always names a format, and if it was not told one, this.
+    if provider is not None and provider.lower() not in {*_FORMATS, request.get("unsaid")}:
+        raise UnsupportedOperationError(
+            f"Table {ref} cannot be a table of {provider}",
+            "the catalog holds Lance tables",
+            "Leave USING out, or say USING lance",
+        )
+    if exists(ref) is None and request.get("mode") == "replace":
+        raise TableNotFoundError(f"There is no table {ref}")
+    schema, options = _asked(request)
+    table_schema(schema, vectors=options.vectors, blobs=frozenset(options.blobs))
+
+
+def planned(
+    ref: TableRef, request: Mapping[str, Any], more: Mapping[str, str] | None = None
+) -> WritePlan:
+    """Plan a table that is made, or whose next version has these columns and no old row.
+
+    More options are those of the write that fills it.
+    """
+    schema, options = _asked(request, more)
+    mode = "create" if request.get("mode", "create") == "create" else "overwrite"
+    plan = prepare(ref, schema, replace(options, mode=mode))
+    return replace(plan, schema=with_clauses(plan.schema, schema))
+
+
+def _asked(
+    request: Mapping[str, Any], more: Mapping[str, str] | None = None
+) -> tuple[st.StructType, WriteOptions]:
+    given = {
+        key.removeprefix("option."): value
+        for key, value in request["properties"].items()
+        if key.removeprefix("option.") not in _SPARKS_OWN_PROPERTIES
+    }
+    schema = st.StructType.fromJson(json.loads(request["schema"]))
+    return schema, parse(WriteOptions, {**given, **(more or {})})
+
+
+def with_clauses(schema: pa.Schema, said: st.StructType) -> pa.Schema:
+    """Keep NOT NULL, which Spark says of no column of a query, and comments."""
+    fields = []
+    for field, clauses in zip(schema, said.fields, strict=True):
+        comment = clauses.metadata.get(COMMENT)
+        metadata = {**(field.metadata or {}), **({COMMENT: comment} if comment else {})}
+        fields.append(field.with_nullable(clauses.nullable).with_metadata(metadata or None))
+    return pa.schema(fields)
+
+
+def insertion(
+    ref: TableRef, schema: st.StructType, given: Mapping[str, str], *, overwrite: bool
+) -> WritePlan:
+    """Plan an INSERT; one that replaces all rows leaves the columns what they were."""
+    if not overwrite:
+        return prepare(ref, schema, parse(WriteOptions, {**given, "mode": "append"}))
+    table = open_table(locate(ref)).schema
+    options = parse(WriteOptions, {**given, "mode": "overwrite"})
+    plan = prepare(ref, schema, _keeping_types(table, options))
+    fields = []
+    for field in plan.schema:
+        old = table.field(field.name) if field.name in table.names else field
+        metadata = {**(old.metadata or {}), **(field.metadata or {})}
+        fields.append(field.with_nullable(old.nullable).with_metadata(metadata or None))
+    return replace(plan, schema=pa.schema(fields))
+
+
+def _keeping_types(table: pa.Schema, options: WriteOptions) -> WriteOptions:
+    """Keep the vectors and blobs of the table whose rows are replaced."""
+    vectors = {f.name: f.type.list_size for f in table if pa.types.is_fixed_size_list(f.type)}
+    blobs = tuple(field.name for field in table if is_blob(field))
+    return replace(options, vectors=options.vectors or vectors, blobs=options.blobs or blobs)
+
+
+def with_comments(schema: st.StructType, table: pa.Schema) -> st.StructType:
+    """Show Spark the comments of columns."""
+    fields = []
+    for field in schema.fields:
+        known = table.field(field.name).metadata if field.name in table.names else None
+        comment = (known or {}).get(COMMENT.encode())
+        more = {COMMENT: comment.decode()} if comment else {}
+        fields.append(
+            st.StructField(field.name, field.dataType, field.nullable, {**field.metadata, **more})
+        )
+    return st.StructType(fields)

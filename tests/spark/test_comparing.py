@@ -1,0 +1,125 @@
+"""Conditions on columns that Spark has wider types for: it finds what it would without Lance."""
+
+import itertools
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lakeroot.spark
+from lakeroot.spark.sql.predicates import predicate
+from lakeroot.spark.types import comparable
+from tests.spark.conftest import put
+from tests.spark.test_columnar import explained
+
+_numbers = itertools.count()
+_HALVES = np.array([0.1, 2048, -0.0, np.nan, np.inf, 65504], np.float16)
+DATA = pa.table(
+    {
+        "id": pa.array(range(6), pa.int64()),
+        "u8": pa.array([0, 255, 127, None, 5, 5], pa.uint8()),
+        "u16": pa.array([0, 65535, 127, None, 5, 5], pa.uint16()),
+        "u32": pa.array([0, 2**32 - 1, 2**31, None, 5, 5], pa.uint32()),
+        "u64": pa.array([0, 2**64 - 1, 2**63, None, 5, 5], pa.uint64()),
+        "half": pa.array(_HALVES, mask=np.arange(6) == 4),
+        "inside": pa.StructArray.from_arrays(
+            [pa.array([0, 255, 127, None, 5, 5], pa.uint8()), pa.array(_HALVES)], ["u", "h"]
+        ),
+    }
+)
+VALUES = {
+    "u8": ["-1", "0", "5", "255", "256", "300", "32767", "40000"],
+    "u16": ["-1", "5", "65535", "65536", "2147483647"],
+    "u32": ["-1", "5", "4294967295", "4294967296", "-9223372036854775808"],
+    "u64": ["-1", "5", "18446744073709551615", "18446744073709551616", "99999999999999999999"],
+    "half": ["0.1F", "0.1D", "2049F", "2048.5F", "65505F", "100000F", "-100000F", "1e-10F", "5"],
+    "inside.u": ["-1", "5", "300"],
+    "inside.h": ["0.1F", "2049F", "100000F"],
+}
+SHAPES = (
+    *("{} = {}", "{} <> {}", "{} < {}", "{} >= {}", "{} <=> {}", "NOT ({} > {})"),
+    *("{} IN ({}, 127)", "{} NOT IN ({}, 127)", "{} = {} OR id = 0"),
+)
+
+
+@pytest.fixture(params=["plain", "indexed"])
+def place(request, catalog):
+    location = put(catalog, "shop.t", DATA, max_rows_per_file=4)
+    if request.param == "indexed":
+        for column in ("u8", "u32", "u64", "half"):
+            lance.dataset(location).create_scalar_index(column, "BTREE")
+    return location
+
+
+@pytest.mark.parametrize("column", VALUES)
+def test_a_value_that_the_column_cannot_hold_is_compared_as_spark_does(spark, root, place, column):
+    lake = f"compared{next(_numbers)}"
+    lakeroot.spark.use_catalog(spark, lake, root=root)
+    asked = [shape.format(column, value) for shape in SHAPES for value in VALUES[column]]
+    asked += [f"{column} IS NULL", f"{column} IS NOT NULL"]
+    frame = lakeroot.spark.read(spark, "shop.t", root=root)
+    # The same rows without Lance, for all conditions at once.
+    alone = spark.createDataFrame(frame.collect(), frame.schema)
+    sums = [f"sort_array(collect_list(if({each}, id, null)))" for each in asked]
+    for condition, expected in zip(asked, alone.selectExpr(*sums).first(), strict=True):
+        found = spark.sql(f"SELECT id FROM {lake}.shop.t WHERE {condition}").collect()
+        assert sorted(row.id for row in found) == expected, condition
+
+
+def test_a_value_that_the_column_can_hold_still_reaches_lance(spark, root, place):
+    frame = lakeroot.spark.read(spark, "shop.t", root=root)
+    source = spark.read.format("lakeroot").option("root", root).load("shop.t")
+    for each in (frame, source):
+        assert "Filter (" not in explained(each.where("u8 < 200 AND u64 IN (5, 6)"))
+        assert "Filter (" in explained(each.where("u8 < 300"))
+        assert sorted(row.id for row in each.where("u8 < 300").collect()) == [0, 1, 2, 4, 5]
+        assert [row.id for row in each.where("half < 0.1F").orderBy("id").collect()] == [0, 2]
+
+
+def test_a_lookup_of_a_key_that_the_column_cannot_hold_finds_nothing(spark, root, place):
+    lake = f"compared{next(_numbers)}"
+    lakeroot.spark.use_catalog(spark, lake, root=root)
+    # The second is answered as Spark has understood the first, if it can be.
+    for column, value, expected in (
+        ("u32", 4294967295, [1]),
+        ("u32", 5000000000, []),
+        ("u32", 5, [4, 5]),
+        ("u32", -1, []),
+        ("u8", 5, [4, 5]),
+        ("u8", 300, []),
+        ("u64", 5, [4, 5]),
+    ):
+        for _ in range(2):
+            rows = spark.sql(f"SELECT id FROM {lake}.shop.t WHERE {column} = {value}").collect()
+            assert sorted(row.id for row in rows) == expected, (column, value)
+
+
+def test_rows_are_deleted_by_a_value_that_the_column_cannot_hold(spark, root, place):
+    lake = f"compared{next(_numbers)}"
+    lakeroot.spark.use_catalog(spark, lake, root=root)
+    with pytest.raises(Exception, match=r"lakeroot\.spark\.sql"):
+        spark.sql(f"DELETE FROM {lake}.shop.t WHERE u8 <= 300")
+    lakeroot.spark.sql(spark, f"DELETE FROM {lake}.shop.t WHERE u8 <= 300")
+    lakeroot.spark.sql(spark, f"DELETE FROM {lake}.shop.t WHERE half < 0.1F")
+    assert lance.dataset(place).to_table(columns=["id"])["id"].to_pylist() == [3]
+
+
+def test_what_lance_compares_otherwise_is_told_by_path():
+    nanos, words = pa.timestamp("ns"), pa.dictionary(pa.int8(), pa.uint16())
+    inside = pa.struct([("u", pa.uint8()), ("deep", pa.struct([("t", nanos)])), ("x", pa.int8())])
+    schema = pa.schema([("i", pa.int64()), ("h", pa.float16()), ("w", words), ("s", inside)])
+    assert comparable(schema) == {"h": None, "w": 65535, "s.u": 255, "s.deep.t": None}
+
+
+def test_of_a_column_that_lance_compares_otherwise_it_still_finds_nulls():
+    def asked(name, *values):
+        parts = [{"type": "smallint", "value": value} for value in values]
+        return {"name": name, "children": [{"field": ["s", "a"]}, *parts]}
+
+    cut = frozenset({"s.a"})
+    assert predicate(asked("IS_NULL"), cut) == "`s`.`a` IS NULL"
+    assert predicate(asked("=", "5"), cut) is None
+    assert predicate(asked("=", "5"), frozenset(), {"s.a": 5}) == "`s`.`a` = 5"
+    for text in ("6", "-1", None):
+        assert predicate(asked("IN", "5", text), frozenset(), {"s.a": 5}) is None

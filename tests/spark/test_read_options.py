@@ -1,0 +1,137 @@
+"""Options of a read mean the same through every door: searches, columns, nanoseconds."""
+
+import itertools
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lakeroot.spark
+from lakeroot.model.errors import InvalidInputError
+from lakeroot.spark.options import ReadOptions, parse
+from lakeroot.spark.planning import with_limit
+from lakeroot.spark.sql.few_rows import FewRows
+from lakeroot.spark.sql.sourcing import COLUMNAR
+from tests.spark.conftest import put
+
+_numbers = itertools.count()
+ROWS = 1200
+
+
+@pytest.fixture
+def texts(catalog):
+    """Two words: one in all rows, which are more than the driver reads, one in half of them."""
+    words = ["common" if number % 2 else "common odd" for number in range(ROWS)]
+    location = put(catalog, "shop.texts", pa.table({"id": range(ROWS), "text": words}))
+    lance.dataset(location).create_scalar_index("text", "INVERTED")
+    return location
+
+
+@pytest.fixture
+def lake(spark, root):
+    name = f"options{next(_numbers)}"
+    lakeroot.spark.use_catalog(spark, name, root=root)
+    return name
+
+
+def through_doors(spark, root, lake, table, **options):
+    """Read a table in each way that takes options."""
+    yield lakeroot.spark.read(spark, table, root=root, **options)
+    source = spark.read.format("lakeroot").option("root", root).options(**options)
+    yield source.load(table)
+    spark.conf.set(COLUMNAR, "false")
+    try:
+        yield source.load(table)
+    finally:
+        spark.conf.unset(COLUMNAR)
+    yield spark.read.options(**options).table(f"{lake}.{table}")
+
+
+def test_a_search_for_words_finds_all_that_match(spark, root, lake, texts):
+    for frame in through_doors(spark, root, lake, "shop.texts", fullTextQuery="common"):
+        assert frame.count() == ROWS
+        assert len({row.id for row in frame.select("id").collect()}) == ROWS
+    for frame in through_doors(spark, root, lake, "shop.texts", fullTextQuery="odd"):
+        assert len(frame.collect()) == ROWS // 2
+        assert frame.where("id < 10").count() == 5
+        assert frame.limit(3).count() == 3
+
+
+def test_a_search_for_words_finds_no_more_than_it_is_asked_for(spark, root, lake, texts):
+    for bound in ({"k": 7}, {"limit": 7}, {"k": 100, "limit": 7}):
+        options = {"fullTextQuery": "common", **bound}
+        for frame in through_doors(spark, root, lake, "shop.texts", **options):
+            assert frame.count() == len(frame.collect()) == 7
+
+
+def test_few_rows_that_words_match_need_no_job(spark, root, texts):
+    few = lakeroot.spark.read(spark, "shop.texts", root=root, full_text_query="odd")
+    many = lakeroot.spark.read(spark, "shop.texts", root=root, full_text_query="common")
+    assert isinstance(few, FewRows)
+    assert not isinstance(many, FewRows)
+
+
+def test_only_a_search_by_a_vector_is_bounded_by_itself():
+    near, words = ReadOptions(vector=(1.0,)), ReadOptions(full_text_query="w")
+    assert near.ranked == near.k == 10
+    assert words.ranked is None
+    assert [with_limit(each, 20).limit for each in (near, words, ReadOptions())] == [10, 20, 20]
+    assert with_limit(ReadOptions(full_text_query="w", k=3), 20).limit == 3
+
+
+def test_a_search_for_no_rows_is_refused(spark, root, texts):
+    with pytest.raises(InvalidInputError, match="above 0"):
+        lakeroot.spark.read(spark, "shop.texts", root=root, full_text_query="odd", k=0)
+    with pytest.raises(InvalidInputError, match="above 0"):
+        lakeroot.spark.read(spark, "shop.texts", root=root, full_text_query="odd", limit=0)
+
+
+@pytest.mark.parametrize("none", ["", " , ", "[]", [], ()])
+def test_no_columns_at_all_are_refused(none):
+    with pytest.raises(InvalidInputError, match=r"'columns'.*column names"):
+        parse(ReadOptions, {"columns": none})
+
+
+def test_no_columns_are_refused_before_any_job(spark, root, texts):
+    with pytest.raises(InvalidInputError, match="'columns'"):
+        lakeroot.spark.read(spark, "shop.texts", root=root, columns=[])
+    source = spark.read.format("lakeroot").option("root", root).option("columns", "")
+    with pytest.raises(Exception, match="'columns'"):
+        source.load("shop.texts")
+
+
+@pytest.fixture
+def moments(catalog):
+    kind = pa.timestamp("ns")
+    inside = pa.array([{"at": 1_001}, {"at": None}], pa.struct([("at", kind)]))
+    data = pa.table({"id": [1, 2], "at": pa.array([1_001, 2_002], kind), "inside": inside})
+    location = put(catalog, "shop.moments", data)
+    lance.dataset(location).create_scalar_index("id", "BTREE")
+    return location
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "SELECT * FROM {}.shop.moments",
+        "SELECT id, at FROM {}.shop.moments WHERE id = 1",
+        "SELECT max(at) FROM {}.shop.moments",
+        "SELECT id FROM {}.shop.moments WHERE at > TIMESTAMP_NTZ'1970-01-01 00:00:00'",
+        "SELECT inside.at FROM {}.shop.moments",
+    ],
+)
+def test_sql_refuses_nanoseconds_unless_they_may_be_cut(spark, lake, moments, asked):
+    for _ in range(3):  # the second might be answered as Spark has understood the first
+        with pytest.raises(Exception, match=r"WITH \(truncateNanos = true\)"):
+            spark.sql(asked.format(lake)).collect()
+    cut = asked.replace("shop.moments", "shop.moments WITH (truncateNanos = true)")
+    assert spark.sql(cut.format(lake)).collect()
+
+
+def test_sql_reads_the_other_columns_beside_nanoseconds(spark, lake, moments):
+    table = f"{lake}.shop.moments"
+    for _ in range(2):
+        assert spark.sql(f"SELECT id FROM {table} WHERE id = 2").collect() == [(2,)]
+    assert spark.sql(f"SELECT count(*) FROM {table}").first()[0] == 2
+    assert spark.sql(f"SELECT 1 FROM {table} LIMIT 1").collect() == [(1,)]
+    assert spark.read.option("truncateNanos", "true").table(table).orderBy("id").first().at

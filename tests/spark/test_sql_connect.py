@@ -1,0 +1,116 @@
+"""Statements over Spark Connect: what our own jobs run, and a clear answer to the rest.
+
+Run as a program, it goes through the statements, and its last line is what they have said.
+"""
+
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lakeroot.spark
+from lakeroot.model.errors import LakerootError
+from tests.spark.journey import CONNECT, opened
+
+pytestmark = pytest.mark.timeout(1800)
+HOME = Path(__file__).parents[2]
+
+# Each statement with the rows that it gives, or with words of the error that it raises.
+STATEMENTS: list[tuple[str, Any]] = [
+    ("CREATE NAMESPACE lake.shop", []),
+    ("CREATE NAMESPACE IF NOT EXISTS lake.shop", []),
+    ("CREATE SCHEMA lake.shop", "NamespaceAlreadyExistsError"),
+    ("CREATE TABLE lake.shop.t (id BIGINT NOT NULL, n STRING COMMENT 'a (name)') USING lance", []),
+    ("CREATE TABLE IF NOT EXISTS lake.shop.t (id INT)", []),
+    ("CREATE TABLE lake.shop.t (id INT)", "TableAlreadyExistsError"),
+    ("CREATE TABLE lake.shop.p (id INT) USING parquet", "UnsupportedOperationError"),
+    ("CREATE TABLE lake.shop.p (id INT) PARTITIONED BY (id)", "Connect session"),
+    ("INSERT INTO lake.shop.t VALUES (1, 'lake.shop.t'), (2, 'b; -- c')", [[2, 2, 0, 0]]),
+    ("INSERT INTO TABLE lake.shop.t (n, id) SELECT 'c', 3", [[3, 1, 0, 0]]),
+    ("INSERT INTO lake.shop.t BY NAME SELECT 4 AS id", [[4, 1, 0, 0]]),
+    ("INSERT INTO lake.shop.t VALUES (NULL, 'x')", "takes no nulls"),
+    ("INSERT INTO lake.shop.t VALUES (1)", "2 columns and gives 1"),
+    ("INSERT INTO lake.shop.t VALUES ('x', 'y')", "Cast it first"),
+    ("INSERT INTO lake.shop.t (id, nn) VALUES (1, 'y')", "no column 'nn'"),
+    ("SELECT count(*), max(n) FROM lake.shop.t WHERE n <> 'lake.none'", [[3, "lake.shop.t"]]),
+    ("select count(*) from lake.shop.t version as of 2", [[2]]),
+    ("SELECT count(*) FROM lake.shop.t FOR VERSION AS OF 1 AS old WHERE old.id > 0", [[0]]),
+    ("SELECT count(*) FROM lake.shop.t TIMESTAMP AS OF current_timestamp()", [[4]]),
+    ("SELECT count(*) FROM lake.shop.t TIMESTAMP AS OF '1999-01-01'", "1999"),
+    ("SELECT count(*) FROM lake.shop.t VERSION AS OF 'none'", "no tag 'none'"),
+    ("CREATE TABLE lake.shop.u AS SELECT id * 2 AS id FROM lake.shop.t", [[1, 4, 0, 0]]),
+    ("CREATE OR REPLACE TABLE lake.shop.u AS SELECT id + 1 AS id FROM lake.shop.u", [[2, 4, 0, 0]]),
+    ("CREATE OR REPLACE TABLE lake.shop.u AS SELECT raise_error('bad row') AS id", "bad row"),
+    ("WITH q AS (SELECT * FROM lake.shop.u) SELECT sum(id) FROM q", [[24]]),
+    ("INSERT OVERWRITE lake.shop.t SELECT id, 'x' FROM lake.shop.t WHERE id < 3", [[5, 2, 0, 0]]),
+    ("SELECT id, n FROM lake.shop.t ORDER BY id", [[1, "x"], [2, "x"]]),
+    ("SHOW TABLES IN lake.shop", [["shop", "t", False], ["shop", "u", False]]),
+    ("SHOW NAMESPACES IN lake", [["shop"]]),
+    ("ALTER TABLE lake.shop.t ADD COLUMN z INT", "Connect session"),
+    ("DESCRIBE TABLE lake.shop.t", "Connect session"),
+    ("TRUNCATE TABLE lake.shop.u", [[3, 0, 0, 4]]),
+    ("DROP TABLE lake.shop.u", []),
+    ("DROP TABLE lake.shop.u", "TableNotFoundError"),
+    ("DROP TABLE IF EXISTS lake.shop.u", []),
+    ("DROP NAMESPACE lake.shop", "NamespaceNotEmptyError"),
+    ("DROP NAMESPACE lake.shop CASCADE", []),
+    ("SHOW NAMESPACES IN lake", []),
+    ("SELECT 1 AS one", [[1]]),
+]
+
+
+def answered(root: str) -> list[Any]:
+    """Run the statements one after the other."""
+    spark = opened(CONNECT)
+    try:
+        lakeroot.spark.use_catalog(spark, "lake", root=root)
+        said: list[Any] = []
+        for text, _ in STATEMENTS:
+            try:
+                said.append([list(row) for row in lakeroot.spark.sql(spark, text).collect()])
+            except LakerootError as error:
+                said.append(f"{type(error).__name__}: {error}")
+            except Exception as error:  # the test shows what it was
+                said.append(f"not ours, {type(error).__name__}: {error}")
+        return said
+    finally:
+        spark.stop()
+
+
+@pytest.fixture
+def usual_port() -> Iterator[None]:
+    """Have the port of Spark Connect taken, by this test or by whoever has it already."""
+    with socket.socket() as taken:
+        with suppress(OSError):
+            taken.bind(("", 15002))
+            taken.listen()
+        yield
+
+
+@pytest.mark.usefixtures("usual_port")
+def test_statements_run_over_spark_connect_or_say_what_to_use(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.spark.test_sql_connect", str(tmp_path / "lake")],
+        cwd=HOME,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()[-5000:]
+    said = json.loads(done.stdout.splitlines()[-1])
+    for (text, expected), found in zip(STATEMENTS, said, strict=True):
+        if isinstance(expected, str):
+            assert expected in found, text
+            assert not found.startswith("not ours"), text
+            assert len(found) < 500, text
+        else:
+            assert found == expected, text
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(answered(sys.argv[1])) + "\n")
