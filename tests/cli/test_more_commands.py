@@ -15,6 +15,7 @@ ASKS = {
     "lakeroot gc",
     "lakeroot index drop",
     "lakeroot job delete",
+    "lakeroot job merge",
     "lakeroot job update",
     "lakeroot ns drop",
     "lakeroot table deregister",
@@ -36,12 +37,24 @@ def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
     return Run(root, capsys)
 
 
+def test_a_root_that_is_a_file_is_no_empty_catalog(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    code, out, said = Run(tmp_path / "file", capsys)("ls")
+    assert (code, out) == (2, "")
+    assert "is a file, not a directory" in said
+
+
 def test_a_version_is_shown(run: Run) -> None:
     shown = {one["what"]: one["value"] for one in run.json("version", "show", "air.words", "1")}
 
     assert (shown["rows"], shown["columns"], shown["tags"]) == (2, "n, word", "first")
     assert run("version", "show", "air.words", "9")[0] == 3
-    assert run("head", "air.words", "--version", "9")[0] == 3
+    code, _, said = run("head", "air.words", "--version", "9")
+    assert code == 3
+    assert "air.words has no version 9" in said
+    assert "_versions" not in said
 
 
 def test_a_table_is_copied_with_its_versions_and_tags(run: Run) -> None:
@@ -159,6 +172,26 @@ def test_a_no_changes_nothing_and_neither_does_a_trial(
     assert run(*arguments)[0] == 130
 
     assert (run.json("history"), run.json("show", "air.words")) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["tag", "delete", "air.words", "none"], 3),
+        (["index", "drop", "air.words", "none"], 3),
+        (["ns", "drop", "air"], 4),
+        (["table", "drop", "air.none"], 3),
+    ],
+)
+def test_a_trial_fails_where_the_command_would(
+    run: Run, arguments: list[str], expected: int
+) -> None:
+    assert run(*arguments, "--dry-run")[0] == expected
+    assert run(*arguments, "--yes")[0] == expected
+
+
+def test_a_question_ends_with_its_mark(run: Run) -> None:
+    assert "Did you mean air.words?\n" in run("head", "air.word")[2]
 
 
 def test_csv_has_a_header_for_every_kind_of_answer(run: Run) -> None:

@@ -141,7 +141,7 @@ def test_every_finding_is_described() -> None:
 def test_every_option_on_spark_is_described() -> None:
     from lakeroot import spark
     from lakeroot.spark import options
-    from lakeroot.spark.pipelines import definition
+    from lakeroot.spark.pipelines import definition, job_kinds
 
     described = words_of(page("spark-options.md"))
     wanted = {options.camel(one.name) for one in fields(options.ReadOptions)}
@@ -154,6 +154,8 @@ def test_every_option_on_spark_is_described() -> None:
     for kind in (definition.Pipeline, definition.Source, definition.Step, definition.Check):
         wanted |= {one.name for one in fields(kind)}
     wanted |= {*definition.MODES, *definition.CHECKS}
+    for name, job in job_kinds.KINDS.items():
+        wanted |= {name, *job.known}
 
     assert sorted(wanted - described) == []
 

@@ -1,6 +1,5 @@
 """Commands that look after a catalog."""
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
@@ -17,8 +16,8 @@ from lakeroot.cli.output import print_done, print_found, print_rows
 from lakeroot.cli.progress import shown, shown_for
 from lakeroot.lake.lake import own
 from lakeroot.lake.opening import implementation
-from lakeroot.model.errors import InvalidInputError
 from lakeroot.model.identifiers import show
+from lakeroot.model.spans import span_of
 
 
 @click.command()
@@ -33,8 +32,6 @@ def migrate(ctx: click.Context, dry_run: bool) -> None:
     print_rows(ctx, ["what", "table"], rows)
 
 
-_SPAN: Final = re.compile(r"(\d+)\s*([smhdw])")
-_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _SHOWN: Final = ("severity", "code", "object", "what", "why", "fix", "repairable")
 
 
@@ -45,17 +42,7 @@ class Span(click.ParamType[timedelta]):
 
     def convert(self, value: Any, param: Any, ctx: Any) -> timedelta:
         """Read a span."""
-        if isinstance(value, timedelta):
-            return value
-        match = _SPAN.fullmatch(str(value).strip().lower())
-        if match is None:
-            raise InvalidInputError(
-                f"{value!r} is not a span of time", fix="Write a number and a unit: 12h, 7d, 2w"
-            )
-        try:
-            return timedelta(**{_UNITS[match[2]]: int(match[1])})
-        except OverflowError:
-            raise InvalidInputError(f"{value!r} is too long", fix="Give a shorter span") from None
+        return value if isinstance(value, timedelta) else span_of(str(value))
 
 
 @click.command()

@@ -13,6 +13,16 @@ from lakeroot.cli.progress import shown
 from lakeroot.lake import open_lake
 from lakeroot.model.identifiers import ROOT, parse_dotted, show
 
+TARGET_PROPERTY = click.option(
+    "-T",
+    "--target-property",
+    "given",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A property of the target.",
+)
+TARGET_PROFILE = click.option("--target-profile", "profile", help="A profile with its properties.")
+
 
 def _of_both(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add what both commands take."""
@@ -21,15 +31,8 @@ def _of_both(command: Callable[..., Any]) -> Callable[..., Any]:
             click.argument("target"),
             click.option("--under", help="Only this namespace or table of the source."),
             click.option("--into", help="Below this namespace of the target."),
-            click.option(
-                "-T",
-                "--target-property",
-                "given",
-                multiple=True,
-                metavar="KEY=VALUE",
-                help="A property of the target.",
-            ),
-            click.option("--target-profile", "profile", help="A profile with its properties."),
+            TARGET_PROPERTY,
+            TARGET_PROFILE,
             DRY_RUN,
             click.pass_context,
         )
@@ -60,13 +63,17 @@ def copy(ctx: click.Context, **options: Any) -> None:
     _run(ctx, options, copy_data=True)
 
 
+def target_of(
+    target: str, profile: str | None, given: tuple[str, ...]
+) -> tuple[str, dict[str, str]]:
+    """Work out the address of the second catalog of a command, and its properties."""
+    return chosen({"root": target, "profile": profile, "properties": given}, ambient=False)
+
+
 def _run(ctx: click.Context, options: dict[str, Any], *, copy_data: bool) -> None:
     from lakeroot.namespace import sync as syncing
 
-    place, properties = chosen(
-        {"root": options["target"], "profile": options["profile"], "properties": options["given"]},
-        ambient=False,
-    )
+    place, properties = target_of(options["target"], options["profile"], options["given"])
     source = opened(ctx).namespace
     destination = open_lake(place, **properties).namespace
     within = parse_dotted(options["under"]) if options["under"] else ROOT

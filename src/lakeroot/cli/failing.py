@@ -38,7 +38,8 @@ def report(error: Exception, *, debug: bool) -> int:
     click.secho(known.what, fg="red", err=True, color=wants_colour())
     for line in (known.why, known.fix):
         if line:
-            click.echo(f"  {line[:1].upper()}{line[1:]}.".replace("..", "."), err=True)
+            end = "" if line.endswith((".", "?", "!", "…")) else "."
+            click.echo(f"  {line[:1].upper()}{line[1:]}{end}", err=True)
     return exit_code_of(known.code)
 
 

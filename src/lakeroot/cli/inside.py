@@ -7,6 +7,7 @@ from lakeroot.cli.naming import DRY_RUN, YES, agreed
 from lakeroot.cli.output import print_done, print_rows
 from lakeroot.lake.calls import Calls
 from lakeroot.lake.moments import show_time
+from lakeroot.model.errors import TableIndexNotFoundError, TableTagNotFoundError
 
 
 @click.group("version")
@@ -129,6 +130,8 @@ def delete_tag(ctx: click.Context, table: str, tag: str, dry_run: bool, yes: boo
     found = table_of(ctx, table)
     if dry_run:
         named = [(name, number) for name, number in found.tags().items() if name == tag]
+        if not named:
+            raise TableTagNotFoundError(f"{found.name} has no tag {tag!r}")
         print_rows(ctx, ["would delete", "version"], named)
         return
     agreed(f"Delete the tag {tag} of {table}? The version stays.", yes=yes)
@@ -182,6 +185,8 @@ def drop_index(ctx: click.Context, table: str, name: str, dry_run: bool, yes: bo
     if dry_run:
         listed = opened(ctx).namespace.list_table_indices({"id": found.id}).indexes
         named = [one.index_name for one in listed if one.index_name == name]
+        if not named:
+            raise TableIndexNotFoundError(f"{found.name} has no index {name!r}")
         print_rows(ctx, ["would drop"], [(one,) for one in named])
         return
     agreed(f"Drop the index {name} of {table}?", yes=yes)

@@ -1,13 +1,16 @@
-"""More jobs on Spark: update, index, backfill and export."""
+"""More jobs on Spark: update, index, backfill, export and convert."""
 
 from typing import Any
 
 import click
 
 from lakeroot.cli.catalogs import TABLE, table_of
+from lakeroot.cli.copying import TARGET_PROFILE, TARGET_PROPERTY, target_of
 from lakeroot.cli.naming import DRY_RUN, YES, agreed, pairs
 from lakeroot.cli.output import print_done, print_value
-from lakeroot.cli.sparking import catalog_options, facts, job_group, spark_session
+from lakeroot.cli.progress import shown_for
+from lakeroot.cli.sparking import JOB_ID, catalog_options, facts, job_group, spark_session
+from lakeroot.lake.opening import implementation
 
 SET = click.option(
     "--set", "settings", multiple=True, metavar="COLUMN=EXPRESSION", help="A column; may repeat."
@@ -20,6 +23,7 @@ _NO_SPARK: Any = None
 @click.argument("table", type=TABLE)
 @SET
 @click.option("--where", "predicate", help="Which rows; all of them if it is left out.")
+@JOB_ID
 @DRY_RUN
 @YES
 @click.pass_context
@@ -28,21 +32,31 @@ def update(
     table: str,
     settings: tuple[str, ...],
     predicate: str | None,
+    job_id: str | None,
     dry_run: bool,
     yes: bool,
 ) -> None:
     """Set columns of the rows a predicate chooses, by expressions of Spark SQL."""
     from lakeroot import spark as pipeline
 
-    where = catalog_options(ctx)
-    values = pairs(settings)
-    chosen = table_of(ctx, table).count(predicate)
-    if dry_run:
-        print_value(ctx, "would update", chosen)
-        return
-    agreed(f"Update {chosen} rows of {table}? Older versions keep them.", yes=yes)
-    with spark_session("update") as session:
-        done = pipeline.update(session, table, set=values, where=predicate, **where)
+    table_of(ctx, table)  # a wrong name is said before Spark takes its time to start
+    given: dict[str, Any] = {
+        "set": pairs(settings),
+        "where": predicate,
+        "job_id": job_id,
+        **catalog_options(ctx),
+    }
+    # Spark counts the rows: its SQL is not that of Lance, and may choose others.
+    with spark_session("update", shows=False) as session:
+        if dry_run or not yes:
+            with shown_for(session, "Spark: counting"):
+                chosen = pipeline.update(session, table, dry_run=True, **given).updated
+            if dry_run:
+                print_value(ctx, "would update", chosen)
+                return
+            agreed(f"Update {chosen} rows of {table}? Older versions keep them.", yes=yes)
+        with shown_for(session, "Spark: update"):
+            done = pipeline.update(session, table, **given)
     print_done(ctx, f"{table} is at version {done.version}.", **facts(done))
 
 
@@ -77,6 +91,13 @@ def index(ctx: click.Context, /, table: str, column: str, dry_run: bool, **choic
 @click.option("--function", metavar="MODULE:NAME", help="A function from batch to batch instead.")
 @click.option("--reads", multiple=True, help="A column that the function sees; may repeat.")
 @click.option("--job-id", required=True, help="Run again under the same id, the job goes on.")
+@click.option(
+    "--resume",
+    type=click.Choice(["same", "anyway", "never"]),
+    default="same",
+    show_default=True,
+    help="Go on only if the same is computed, or although it looks different, or begin anew.",
+)
 @DRY_RUN
 @click.pass_context
 def backfill(
@@ -86,6 +107,7 @@ def backfill(
     function: str | None,
     reads: tuple[str, ...],
     job_id: str,
+    resume: str,
     dry_run: bool,
 ) -> None:
     """Add computed columns; a killed job goes on where it stopped."""
@@ -96,6 +118,7 @@ def backfill(
         "values": function_named(function) if function else pairs(settings),
         "reads": list(reads) or None,
         "job_id": job_id,
+        "resume": resume,
         **catalog_options(ctx),
     }
     if dry_run:
@@ -138,9 +161,13 @@ def export(
     from lakeroot import spark as pipeline
 
     where = catalog_options(ctx)
-    reading = {"filter": predicate, "columns": list(columns) or None, "version": version}
+    reading: dict[str, Any] = {
+        "filter": predicate,
+        "columns": list(columns) or None,
+        "version": version,
+    }
     if dry_run:
-        rows = table_of(ctx, table).dataset(version).count_rows(predicate)
+        rows = table_of(ctx, table).count(predicate, version)
         print_value(ctx, "would export", rows)
         return
     with spark_session("export") as session:
@@ -155,3 +182,54 @@ def export(
             **where,
         )
     print_done(ctx, f"{target} has {rows} rows of {table}.", rows=rows, target=target)
+
+
+@job_group.command("convert")
+@click.argument("table", type=TABLE)
+@click.argument("target")
+@click.option("--to", "name", help="What the table is called there; else as it is here.")
+@click.option("--mode", default="create", show_default=True, help="append, overwrite or create.")
+@click.option("--version", type=int, help="Which version of the table.")
+@TARGET_PROPERTY
+@TARGET_PROFILE
+@JOB_ID
+@DRY_RUN
+@click.pass_context
+def convert(
+    ctx: click.Context,
+    table: str,
+    target: str,
+    name: str | None,
+    mode: str,
+    version: int | None,
+    given: tuple[str, ...],
+    profile: str | None,
+    job_id: str | None,
+    dry_run: bool,
+) -> None:
+    """Write the rows of a table into the catalog TARGET, of any kind, as one version.
+
+    `lakeroot copy` copies files instead, with all versions.
+    """
+    from lakeroot import spark as pipeline
+
+    table_of(ctx, table)  # a wrong name is said before Spark takes its time to start
+    impl, properties = implementation(*target_of(target, profile, given))
+    there: dict[str, Any] = {
+        "impl": impl,
+        **{f"property.{key}": value for key, value in properties.items()},
+        "job_id": job_id,
+    }
+    here = {**catalog_options(ctx), "version": version}
+    called = name or table
+    with spark_session("convert") as session:
+        done = pipeline.convert(
+            session, table, called, source=here, target=there, mode=mode, dry_run=dry_run
+        )
+    if dry_run:
+        print_done(ctx, f"Would write {done.rows} rows.", **facts(done))
+        return
+    if done.already_done:
+        print_done(ctx, f"{called} in {target} was written before.", **facts(done))
+        return
+    print_done(ctx, f"{called} in {target} is at version {done.version}.", **facts(done))

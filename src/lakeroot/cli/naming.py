@@ -9,7 +9,11 @@ from lakeroot.cli.catalogs import NAMESPACE, TABLE, opened
 from lakeroot.cli.output import print_done, print_rows
 from lakeroot.cli.progress import shown
 from lakeroot.lake.lake import Lake, own
-from lakeroot.model.errors import InvalidInputError, TableAlreadyExistsError
+from lakeroot.model.errors import (
+    InvalidInputError,
+    NamespaceNotEmptyError,
+    TableAlreadyExistsError,
+)
 from lakeroot.model.identifiers import parse_dotted
 
 PROPERTY = click.option(
@@ -100,6 +104,7 @@ def drop_namespace(
     lake = opened(ctx)
     inside = [name for name in lake.tables() if name.startswith(f"{namespace}.")]
     if dry_run:
+        _refuse_if_not_empty(lake, namespace, inside, cascade=cascade)
         print_rows(ctx, ["would drop"], [(name,) for name in [*inside, namespace]])
         return
     if cascade and inside:
@@ -111,6 +116,14 @@ def drop_namespace(
         behavior = "Cascade" if cascade else "Restrict"
         lake.namespace.drop_namespace({"id": identifier, "behavior": behavior})
     print_done(ctx, f"Dropped {namespace}.", dropped=[*inside, namespace] if cascade else namespace)
+
+
+def _refuse_if_not_empty(lake: Lake, namespace: str, inside: list[str], *, cascade: bool) -> None:
+    """Refuse in a dry run what the drop would be refused for."""
+    if not cascade and (inside or lake.namespaces(namespace)):
+        raise NamespaceNotEmptyError(
+            f"The namespace {namespace} is not empty", fix="Drop what is in it, or use --cascade"
+        )
 
 
 @click.group("table")

@@ -28,9 +28,14 @@ def print_rows(ctx: click.Context, header: Sequence[str], rows: Sequence[Sequenc
         case "csv":
             writer = csv.writer(sys.stdout, lineterminator="\n")
             writer.writerow(header)
-            writer.writerows(rows)
+            writer.writerows([_cell(value) for value in row] for row in rows)
         case _:
             _print_table(header, rows)
+
+
+def _cell(value: Any) -> Any:
+    """Write what is made of several values as scripts read it."""
+    return json.dumps(value, default=str, ensure_ascii=False) if isinstance(value, dict) else value
 
 
 def print_value(ctx: click.Context, name: str, value: Any) -> None:

@@ -11,10 +11,17 @@ import click
 
 from lakeroot.cli.catalogs import TABLE, opened_now, table_of
 from lakeroot.cli.config import chosen, options_of
+from lakeroot.cli.failing import EXIT_FAILED, report
 from lakeroot.cli.naming import DRY_RUN, YES, agreed, pairs
-from lakeroot.cli.output import print_done, print_rows, print_value
+from lakeroot.cli.output import form, print_done, print_rows, print_value
 from lakeroot.cli.progress import shown_for
 from lakeroot.lake.opening import implementation
+from lakeroot.model.errors import InvalidInputError
+
+JOB_ID = click.option("--job-id", help="Run again under the same id, the job does nothing.")
+READER = click.option(
+    "-R", "--reader", multiple=True, metavar="KEY=VALUE", help="Option of the reader."
+)
 
 
 @contextmanager
@@ -74,15 +81,17 @@ def catalog_options(ctx: click.Context) -> dict[str, Any]:
 def sql(ctx: click.Context, statement: str, rows: int, name: str) -> None:
     """Run a SQL statement over the catalog with Spark: SELECT … FROM lake.air.flights."""
     from lakeroot import spark as pipeline
+    from lakeroot.spark.failures import translated
 
     # A wrong address is said before Spark takes its time to start.
     opened_now(ctx, "Write the version into the statement: lake.air.flights VERSION AS OF 3")
     impl, properties = implementation(*chosen(options_of(ctx)))
     with spark_session("sql") as session:
         pipeline.use_catalog(session, name, impl=impl, properties=properties)
-        frame = pipeline.sql(session, statement)
-        found = [tuple(row) for row in frame.limit(rows).collect()]
-        columns = frame.columns
+        with translated("The statement cannot be run"):
+            frame = pipeline.sql(session, statement)
+            found = [tuple(row) for row in frame.limit(rows).collect()]
+            columns = frame.columns
     print_rows(ctx, columns, found)
 
 
@@ -92,26 +101,67 @@ def sql(ctx: click.Context, statement: str, rows: int, name: str) -> None:
 @click.option("--plan", "plan_only", is_flag=True, help="Say what would happen, and do nothing.")
 @click.pass_context
 def run(ctx: click.Context, pipeline: Path, run_id: str | None, plan_only: bool) -> None:
-    """Run the pipeline of a YAML file: all its tables are published in one commit, or none."""
+    """Run the pipeline of a YAML file: all its tables are published in one commit, or none.
+
+    Its jobs come after that. A run that failed goes on under the same --run-id.
+    """
     from lakeroot.spark import pipelines
 
+    _refuse_another_catalog(options_of(ctx))
     definition = pipelines.load(pipeline)
     if plan_only:
-        for line in pipelines.plan(definition):
+        planned = pipelines.plan(definition)
+        if form(ctx) != "table":
+            print_rows(ctx, ["step"], [(line,) for line in planned])
+            return
+        for line in planned:
             click.echo(line)
         return
     with spark_session(definition.name) as session:
-        done = pipelines.run(session, definition, run_id=run_id)
+        try:
+            done = pipelines.run(session, definition, run_id=run_id)
+        except pipelines.CheckFailedError as error:
+            # Not the exit code of a conflict: to run it again would change nothing.
+            report(error, debug=bool(options_of(ctx).get("debug")))
+            ctx.exit(EXIT_FAILED)
     if done.already_done:
-        print_done(ctx, f"The run {done.run_id} was published before.", **facts(done))
-        return
+        click.echo(f"The run {done.run_id} was published before.", err=True)
+    elif run_id is None:
+        click.echo(f"The run is called {done.run_id}.", err=True)
     rows = [(one.table, one.version, one.rows) for one in done.tables]
-    print_rows(ctx, ["table", "version", "rows"], rows)
+    if not done.jobs:
+        print_rows(ctx, ["table", "version", "rows"], rows)
+        return
+    told = [
+        (one.table, one.did.get("version"), one.did.get("rows"), one.job, _did(ctx, one.did))
+        for one in done.jobs
+    ]
+    columns = ["table", "version", "rows", "job", "did"]
+    print_rows(ctx, columns, [*((*row, "publish", _did(ctx, {})) for row in rows), *told])
+
+
+def _did(ctx: click.Context, facts: Mapping[str, Any]) -> Any:
+    """Say what a job has done: to people in words, to scripts as it is."""
+    if form(ctx) != "table":
+        return dict(facts)
+    return ", ".join(f"{name} {value}" for name, value in facts.items())
+
+
+def _refuse_another_catalog(options: Mapping[str, Any]) -> None:
+    """Refuse what would be passed over: a pipeline says itself where it writes, and writes now."""
+    words = {"root": "--root", "profile": "--profile", "properties": "-P", "as_of": "--as-of"}
+    given = [word for name, word in words.items() if options.get(name)]
+    if given:
+        raise InvalidInputError(
+            f"{given[0]} is not for pipelines",
+            "the file says which catalog is written, and it is written now",
+            f"Leave {given[0]} out, or change `catalog` in the file",
+        )
 
 
 @click.group("job")
 def job_group() -> None:
-    """Run a job on Spark: ingest, merge, update, delete, compact, index, backfill, export."""
+    """Run a job on Spark over a table: change its rows, put it in shape, take it elsewhere."""
 
 
 @job_group.command("ingest")
@@ -119,8 +169,8 @@ def job_group() -> None:
 @click.argument("source")
 @click.option("-f", "--format", "kind", default="parquet", show_default=True, help="Spark's word.")
 @click.option("--mode", default="append", show_default=True, help="append, overwrite or create.")
-@click.option("--job-id", help="Run again under the same id, the job does nothing.")
-@click.option("-R", "--reader", multiple=True, metavar="KEY=VALUE", help="Option of the reader.")
+@JOB_ID
+@READER
 @DRY_RUN
 @click.pass_context
 def ingest(
@@ -137,22 +187,15 @@ def ingest(
     from lakeroot import spark as pipeline
     from lakeroot.spark.moving import source_frame
 
-    more = {"job_id": job_id} if job_id else {}
+    given: dict[str, Any] = {"format": kind, "reader": pairs(reader)}
+    writing = {**({"job_id": job_id} if job_id else {}), "mode": mode, **catalog_options(ctx)}
     with spark_session("ingest") as session:
         if dry_run:
-            frame = source_frame(session, source, format=kind, reader=pairs(reader))
+            pipeline.ingest(session, source, table, dry_run=True, **given, **writing)
+            frame = source_frame(session, source, **given)
             print_rows(ctx, ["column", "type"], frame.dtypes)
             return
-        done = pipeline.ingest(
-            session,
-            source,
-            table,
-            format=kind,
-            reader=pairs(reader),
-            mode=mode,
-            **more,
-            **catalog_options(ctx),
-        )
+        done = pipeline.ingest(session, source, table, **given, **writing)
     print_done(ctx, f"{table} is at version {done.version}.", **facts(done))
 
 
@@ -161,41 +204,76 @@ def ingest(
 @click.argument("source")
 @click.option("--on", "keys", multiple=True, required=True, help="A key column; may repeat.")
 @click.option("-f", "--format", "kind", default="parquet", show_default=True, help="Spark's word.")
+@click.option("--when-matched", default="update", show_default=True, help="Or delete, nothing.")
+@click.option("--when-not-matched", default="insert", show_default=True, help="Or nothing.")
+@click.option(
+    "--when-not-matched-by-source", default="nothing", show_default=True, help="Or delete."
+)
+@JOB_ID
+@READER
 @DRY_RUN
+@YES
 @click.pass_context
 def merge(
-    ctx: click.Context, table: str, source: str, keys: tuple[str, ...], kind: str, dry_run: bool
+    ctx: click.Context,
+    /,
+    table: str,
+    source: str,
+    keys: tuple[str, ...],
+    kind: str,
+    reader: tuple[str, ...],
+    dry_run: bool,
+    yes: bool,
+    **choices: Any,
 ) -> None:
-    """Update the rows whose keys match, insert the others."""
+    """Update the rows whose keys match, insert the others.
+
+    A merge that deletes rows asks first.
+    """
     from lakeroot import spark as pipeline
     from lakeroot.spark.moving import source_frame
 
-    with spark_session("merge") as session:
-        frame = source_frame(session, source, format=kind)
-        if dry_run:
-            print_value(ctx, "would merge", frame.count())
-            return
-        done = pipeline.merge(frame, table, on=list(keys), **catalog_options(ctx))
+    given: dict[str, Any] = {
+        **choices,
+        **catalog_options(ctx),
+        "on": list(keys),
+    }
+    asks = not (yes or dry_run) and "delete" in choices.values()
+    with spark_session("merge", shows=not asks) as session:
+        frame = source_frame(session, source, format=kind, reader=pairs(reader))
+        if asks:
+            doomed = pipeline.merge(frame, table, dry_run=True, **given).deleted
+            agreed(f"Delete {doomed} rows of {table}? Older versions keep them.", yes=yes)
+        done = pipeline.merge(frame, table, dry_run=dry_run, **given)
+    if dry_run:
+        text = f"insert {done.inserted}, update {done.updated}, delete {done.deleted}"
+        rows = done.inserted + done.updated + done.deleted
+        print_done(ctx, f"Would {text} rows.", **{"would merge": rows}, **facts(done))
+        return
     print_done(ctx, f"{table} is at version {done.version}.", **facts(done))
 
 
 @job_group.command("delete")
 @click.argument("table", type=TABLE)
 @click.argument("predicate")
+@JOB_ID
 @DRY_RUN
 @YES
 @click.pass_context
-def delete(ctx: click.Context, table: str, predicate: str, dry_run: bool, yes: bool) -> None:
-    """Delete the rows a predicate keeps."""
+def delete(
+    ctx: click.Context, table: str, predicate: str, job_id: str | None, dry_run: bool, yes: bool
+) -> None:
+    """Delete the rows for which a predicate, in the SQL of Lance, holds."""
     from lakeroot import spark as pipeline
 
+    where = {"job_id": job_id, **catalog_options(ctx)}
     doomed = table_of(ctx, table).count(predicate)
     if dry_run:
         print_value(ctx, "would delete", doomed)
         return
     agreed(f"Delete {doomed} rows of {table}? Older versions keep them.", yes=yes)
     with spark_session("delete") as session:
-        done = pipeline.delete(session, table, where=predicate, **catalog_options(ctx))
+        done = pipeline.delete(session, table, where=predicate, **where)
     print_done(ctx, f"{table} is at version {done.version}.", **facts(done))
 
 
