@@ -96,6 +96,24 @@ def test_a_version_is_on_the_disk_before_the_catalog_names_it(tmp_path: Path, di
     assert staged[0] < named[0]
 
 
+def test_all_versions_of_a_large_batch_are_on_the_disk_before_the_catalog_names_one(
+    tmp_path: Path, disk: Disk
+):
+    namespace = DirectoryNamespace(root=str(tmp_path), table_version_management="true")
+    names = [f"t{number}" for number in range(12)]  # too many for one after the other
+    for name in names:
+        make_table(namespace, name)
+    entries = [stage(namespace, name).request() for name in names]
+    disk.events.clear()
+
+    namespace.batch_create_table_versions({"entries": entries})
+
+    row = next(at for at, (_, place) in enumerate(disk.events) if _is_row(Path(place)))
+    before = disk.events[:row]
+    flushed = [place for kind, place in before if kind == "flush" and _is_staged(Path(place))]
+    assert len(set(flushed)) == len(names)
+
+
 def test_a_version_that_its_file_decides_is_on_the_disk(tmp_path: Path, disk: Disk):
     namespace = DirectoryNamespace(root=str(tmp_path))
     make_table(namespace, "t")

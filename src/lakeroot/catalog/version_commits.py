@@ -7,7 +7,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, TypeVar
 
 from msgspec import Struct, field
@@ -41,6 +41,7 @@ from lakeroot.model.errors import (
 from lakeroot.model.identifiers import Identifier, show
 from lakeroot.model.records import Table, TableVersion
 from lakeroot.objects import delete_together, flush_together
+from lakeroot.objects.disks import MANY
 from lakeroot.storage.lance_dir.manifest_facts import message_in
 from lakeroot.tables.versions import MAIN, NamingScheme, StagedManifest, staged_manifest
 
@@ -167,10 +168,11 @@ class VersionCommits:
         self, staged: Sequence[Staged], others: Sequence[Change], message: str
     ) -> list[TableVersion]:
         now_ms = int(time.time() * 1000)
+        flushed = _Flushing(staged)
         for attempt in range(_ATTEMPTS):
             unchanged = self._unchanged(staged, others)
             changes, already = self._plan(staged, others, now_ms)
-            _flush(staged, changes)
+            flushed.wait(changes)
             try:
                 if changes:
                     self._catalog.commit(*changes, requires=unchanged, message=message)
@@ -356,20 +358,34 @@ class VersionCommits:
             raise _does_not_follow(one, newest)
 
 
-def _flush(staged: Sequence[Staged], changes: Sequence[Change]) -> None:
-    """Wait until the manifests that the catalog is about to name are on the disk.
+class _Flushing:
+    """Waiting until the manifests that the catalog is about to name are on the disk.
 
     Those who wrote them did not wait: whatever says that there is a version must not outlive a
-    power failure that its manifest does not.
+    power failure that its manifest does not. For many, the disk works while the commit is planned.
     """
-    named = [one.files.object(one.manifest.path) for one in staged]
-    files = {one.table.identifier: one.files for one in staged}
-    for change in changes:
-        if isinstance(change, PointTableVersions) and change.identifier in files:
-            own = files[change.identifier]
-            paths = (own.relative(version.manifest_path) for version in change.versions)
-            named += map(own.object, paths)
-    flush_together(named)
+
+    def __init__(self, staged: Sequence[Staged]) -> None:
+        self._files = {one.table.identifier: one.files for one in staged}
+        self._named = [one.files.object(one.manifest.path) for one in staged]
+        self._begun: Future[None] | None = None
+        if len(staged) >= MANY:
+            pool = ThreadPoolExecutor(1)
+            self._begun = pool.submit(flush_together, self._named)
+            self._named = []
+            pool.shutdown(wait=False)
+
+    def wait(self, changes: Sequence[Change]) -> None:
+        """Wait for the staged manifests, and for those that changes point to."""
+        named, self._named = self._named, []
+        for change in changes:
+            if isinstance(change, PointTableVersions) and change.identifier in self._files:
+                own = self._files[change.identifier]
+                paths = (own.relative(version.manifest_path) for version in change.versions)
+                named += map(own.object, paths)
+        flush_together(named)
+        if self._begun is not None:
+            self._begun.result()
 
 
 def _is_taken(one: Staged) -> TableVersionAlreadyExistsError:
