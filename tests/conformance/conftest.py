@@ -69,9 +69,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if store in marker.args[0]:
                 raises, reason = marker.kwargs["raises"], marker.kwargs["reason"]
                 item.add_marker(pytest.mark.xfail(raises=raises, reason=reason, strict=True))
-        if isinstance(store, str) and store.endswith("-s3"):
-            # One worker keeps the one server.
-            item.add_marker(pytest.mark.xdist_group("s3"))
 
 
 def problem_with(marker: pytest.Mark) -> str | None:

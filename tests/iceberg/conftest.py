@@ -1,12 +1,10 @@
-"""What the tests of this folder share: one SeaweedFS, in one worker."""
+"""What a catalog cannot do is a strict expectation, which a module declares with `cannot`."""
 
 import pytest
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "tests/iceberg" in item.nodeid and "catalog" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("iceberg-catalog"))
         cannot = getattr(getattr(item, "module", None), "cannot", None)
         if cannot is not None and isinstance(item, pytest.Function):
             declared = cannot(item.originalname)

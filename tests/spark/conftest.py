@@ -1,4 +1,4 @@
-"""One Spark session for the whole suite: starting it costs more than most tests."""
+"""One Spark session for each worker of the suite: starting it costs more than most tests."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -19,13 +19,6 @@ from lakeroot.spark.catalogs import DIRECTORY
 from lakeroot.spark.distribute import distribute
 
 MANAGED = {"table_version_management": "true"}
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")
