@@ -146,7 +146,9 @@ class _Sweeping:
             return None
         # A directory of this name may have been made and deregistered since it was dropped: its
         # files are younger.
-        if place.dropped_ms is not None and youngest_ms <= place.dropped_ms <= self.then.left_ms:
+        dropped_ms = place.dropped_ms
+        is_dropped = dropped_ms is not None and youngest_ms <= dropped_ms <= self.then.left_ms
+        if is_dropped or _is_only_a_mark(files):
             why = "its table was dropped"
         elif _was_never_committed(location, files):
             why = "no table is there, and nothing was ever committed"
@@ -173,6 +175,15 @@ class _Sweeping:
         size = size_of(self.objects, one)
         if self.dry_run or remove(self.objects, one, self.rows.has_owner_now):
             yield Garbage(one.path, size, one.why)
+
+
+def _is_only_a_mark(files: Files) -> bool:
+    """Tell whether a drop left nothing but its mark, or late writers what they never committed."""
+    return (
+        placement.DEREGISTERED in files
+        and placement.RESERVED not in files
+        and not any(path.endswith(".manifest") for path in files)
+    )
 
 
 def _was_never_committed(location: str, files: Files) -> bool:

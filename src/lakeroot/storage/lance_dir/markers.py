@@ -25,6 +25,8 @@ class Markers:
     """The markers of one commit, whose tables ``losing`` their name are known.
 
     Those ``rowless`` are known by their directory alone, so for them the marker is the change.
+    If the commit ``leaves_marks``, the marker of a dropped table stays, until `gc` removes it: the
+    next table of this name is placed elsewhere, and what late writers leave there is not seen.
     """
 
     def __init__(
@@ -33,23 +35,30 @@ class Markers:
         commit: Commit,
         losing: Mapping[Identifier, Table],
         rowless: Collection[Identifier],
+        *,
+        leaves_marks: bool = False,
     ) -> None:
         self._objects = objects
         self._commit = commit
         self._losing = losing
         self._rowless = rowless
+        self._leaves_marks = leaves_marks
         self._reserved: set[str] = set()
         self._hidden: set[Identifier] = set()
 
     def require_tables(self) -> None:
         """Refuse to register a directory that holds nothing."""
         for change in self._commit.changes:
-            if isinstance(change, RegisterTable) and not self._objects.has_any(change.location):
+            if isinstance(change, RegisterTable) and not self._has_table(change.location):
                 raise InvalidInputError(
                     f"There is no table at {change.location}",
                     "the directory is empty or does not exist",
                     "Register the directory of a Lance table below the root",
                 )
+
+    def _has_table(self, location: str) -> bool:
+        mark = f"{location}/{placement.DEREGISTERED}"
+        return any(found.path != mark for found in self._objects.list(location))
 
     def put(self) -> None:
         """Put the markers that must be there before the commit can be seen."""
@@ -121,11 +130,11 @@ class Markers:
         if table is None or not placement.is_inside(table.location):
             return
         if view.owner_of(table.location) is None:
-            delete_table(self._objects, table.location)
+            delete_table(self._objects, table.location, leaves_mark=self._leaves_marks)
 
 
-def delete_table(objects: Objects, location: str) -> None:
-    """Delete a table's directory, the marker that hides it last.
+def delete_table(objects: Objects, location: str, *, leaves_mark: bool = False) -> None:
+    """Delete a table's directory, the marker that hides it last, or not at all.
 
     Were the marker to go first, a crash would bring half of the table back. Whatever is there
     after the marker is gone belongs to a new table of the same name, and stays.
@@ -138,5 +147,6 @@ def delete_table(objects: Objects, location: str) -> None:
     if isinstance(objects, LocalObjects):
         # Left by a crash, or by a writer who writes it again when it is gone.
         objects.delete([left.path for left in objects.list_unfinished(location)])
-    objects.delete([marker])
+    if not leaves_mark or not placement.is_flat(location):
+        objects.delete([marker])
     objects.prune_directory(location)

@@ -146,7 +146,9 @@ class LanceDirStore:
         unchanged = tuple(Unchanged(identifier, table) for identifier, table in losing.items())
         guarded = replace(commit, requires=(*commit.requires, *unchanged))
         rowless = {found for found, t in losing.items() if not self._view.owner_of(t.location)}
-        markers = Markers(self.objects, commit, losing, rowless)
+        # Whoever still works on a table that is dropped commits by its name and directory alone.
+        # A new table must not get both, or it would get the versions of the old one as well.
+        markers = Markers(self.objects, commit, losing, rowless, leaves_marks=self.keeps_versions)
         markers.require_tables()
         self._finish_versions(commit, losing)
         try:
@@ -187,10 +189,10 @@ class LanceDirStore:
             return placement.flat(name)
         if not placement.is_plain(name):
             return placement.hashed(identifier)
-        probe = self.directory.probe(name)
-        self._view.remember(name, probe)
         location = placement.flat(name)
-        if probe.is_deregistered or self._view.owner_of(location) is not None:
+        self._view.forget([identifier])
+        is_hidden = self._view.look(name).is_deregistered
+        if is_hidden or self._view.owner_of(location) is not None:
             # Another table's data is there, under another name or none.
             return placement.hashed(identifier)
         return location
@@ -339,6 +341,8 @@ class LanceDirStore:
             self._refuse_unknown_kind(change)
             if isinstance(change, DeclareTable | RegisterTable):
                 self._refuse_overlap(change.location)
+            if isinstance(change, DeclareTable):
+                self._refuse_hidden(change)
         apply(commit, draft, now_ms)
         if draft.has_deep_locations:
             placement.require_apart(draft.new_locations)
@@ -366,6 +370,18 @@ class LanceDirStore:
         owner = self._view.overlapping(location)
         if owner is not None:
             raise placement.overlap_error(location, f"that of the table {show(owner)}")
+
+    def _refuse_hidden(self, change: DeclareTable) -> None:
+        """Keep a new table out of a directory whose table was taken away since it was chosen."""
+        name = change.identifier[-1]
+        if change.location != placement.flat(name) or len(change.identifier) != 1:
+            return
+        if self._view.look(name).is_deregistered:
+            raise ConcurrentModificationError(
+                f"The directory of {show(change.identifier)} belongs to a table of this name that "
+                "was dropped or deregistered meanwhile",
+                fix="Try again: the new table gets another directory",
+            )
 
     def _tables_that_lose_their_name(self, commit: Commit) -> dict[Identifier, Table]:
         """Find the tables that lose their name, for what has to be done to their directories."""

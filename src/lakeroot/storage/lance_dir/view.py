@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from lakeroot.model.identifiers import ROOT, Identifier
 from lakeroot.model.records import Namespace, Record, Table
 from lakeroot.storage.lance_dir.commits import is_control
-from lakeroot.storage.lance_dir.directory import Directory, Probe
+from lakeroot.storage.lance_dir.directory import NOTHING, Directory, Probe
 from lakeroot.storage.lance_dir.index import page
 from lakeroot.storage.lance_dir.manifest_table import ManifestTable
 from lakeroot.storage.lance_dir.placement import directories_above, flat, is_component
@@ -19,11 +19,24 @@ class DirectoryView:
     def __init__(self, manifest: ManifestTable | None, directory: Directory | None) -> None:
         self._manifest = manifest
         self._directory = directory
-        self._probed: dict[str, Probe] = {}
+        self._probed: dict[str, tuple[int, Probe]] = {}
 
-    def remember(self, name: str, probe: Probe) -> None:
-        """Use what was just seen of a directory, once, instead of looking again."""
-        self._probed[name] = probe
+    def look(self, name: str) -> Probe:
+        """Look at the directory of a name, once for each version of the catalog.
+
+        The next question for the table is answered by what was seen. A drop that was committed
+        since makes another version: what was seen before it counts no more.
+        """
+        if self._directory is None:
+            return NOTHING
+        seen = self._probed.get(name)
+        version = self._version()
+        if seen is None or seen[0] != version:
+            seen = self._probed[name] = (version, self._directory.probe(name))
+        return seen[1]
+
+    def _version(self) -> int:
+        return 0 if self._manifest is None else self._manifest.head.version
 
     def forget(self, identifiers: Iterable[Identifier]) -> None:
         """Forget what was remembered for a commit that is over: by now it may be otherwise."""
@@ -42,7 +55,8 @@ class DirectoryView:
         if self._directory is None or len(identifier) != 1 or not is_component(identifier[0]):
             return None
         name = identifier[0]
-        probe = self._probed.pop(name, None) or self._directory.probe(name)
+        probe = self.look(name)
+        self._probed.pop(name, None)
         location = flat(name)
         if not probe.is_table or self.owner_of(location) is not None:
             return None
