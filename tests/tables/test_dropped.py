@@ -28,6 +28,26 @@ CHANGES: dict[str, Change] = {
     "delete": lambda catalog, _: catalog.delete_from_table({"id": ID, "predicate": "id = 1"}),
     "count": lambda catalog, _: catalog.count_table_rows({"id": ID}),
     "query": lambda catalog, _: catalog.query_table({"id": ID, "k": 1, "vector": {}}),
+    "index": lambda catalog, _: catalog.create_table_index(
+        {"id": ID, "column": "id", "index_type": "BTREE"}
+    ),
+    "restore": lambda catalog, _: catalog.restore_table({"id": ID, "version": 1}),
+    "branch": lambda catalog, _: catalog.create_table_branch({"id": ID, "name": "b"}),
+    "add a column": lambda catalog, _: catalog.alter_table_add_columns(
+        {"id": ID, "new_columns": [{"name": "more", "expression": "id + 1"}]}
+    ),
+    "rename a column": lambda catalog, _: catalog.alter_table_alter_columns(
+        {"id": ID, "alterations": [{"path": "name", "rename": "called"}]}
+    ),
+    "drop a column": lambda catalog, _: catalog.alter_table_drop_columns(
+        {"id": ID, "columns": ["name"]}
+    ),
+    "metadata": lambda catalog, _: catalog.update_table_schema_metadata(
+        {"id": ID, "metadata": {"key": "value"}}
+    ),
+    "metadata of a field": lambda catalog, _: catalog.update_field_metadata(
+        {"id": ID, "updates": [{"path": "name", "metadata": {"key": "value"}}]}
+    ),
 }
 
 

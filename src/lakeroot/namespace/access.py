@@ -1,11 +1,17 @@
 """Getting at the inside of a table by its name."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from lakeroot.catalog import Catalog
-from lakeroot.model.identifiers import identifier_of
+from lakeroot.model.errors import (
+    ConcurrentModificationError,
+    LakerootError,
+    TableNotFoundError,
+)
+from lakeroot.model.identifiers import identifier_of, show
 from lakeroot.model.records import Table
 from lakeroot.tables.handle import TableHandle, working_on
 
@@ -30,6 +36,37 @@ class TableAccess:
     def handle_of(self, names: Any) -> TableHandle:
         """Make a handle on the table of a request."""
         return self.handle(self.catalog.table(identifier_of(names)))
+
+    @contextmanager
+    def at_work(self, names: Any) -> Iterator[TableHandle]:
+        """Make a handle to work on the table of a request; failures are told as what they are."""
+        with self.at_work_on(self.catalog.table(identifier_of(names))) as handle:
+            yield handle
+
+    @contextmanager
+    def at_work_on(self, table: Table) -> Iterator[TableHandle]:
+        """Work on a table that was found; if the work fails, see whether it is still there."""
+        try:
+            yield self.handle(table)
+        except LakerootError as error:
+            self.refuse_another(table, error)
+            raise
+
+    def refuse_another(self, table: Table, error: LakerootError) -> None:
+        """See whether a table on which work failed is still there, and say so if it is not.
+
+        Whatever fails on the files of a table that somebody drops says nothing of the cause.
+        """
+        try:
+            found = self.catalog.table(table.identifier)
+        except TableNotFoundError as gone:
+            raise gone from error
+        if found.location != table.location:
+            raise ConcurrentModificationError(
+                f"{show(table.identifier)} is another table now",
+                "it was dropped and made again meanwhile",
+                "Look at the table that is there now, then repeat the operation",
+            ) from error
 
     def require_version(self, table: Table, version: int) -> None:
         """Refuse a version that the table does not have."""

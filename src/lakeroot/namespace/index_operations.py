@@ -45,18 +45,20 @@ class IndexOperations(TableAccess):
     def _create(self, request: CreateTableIndexRequest) -> Committed:
         options = request.model_dump(exclude=set(_NOT_OPTIONS), exclude_none=True)
         wanted = indexes.IndexRequest(request.column, request.index_type, request.name, options)
-        return indexes.create_index(self.handle_of(request.id), wanted, branch=request.branch)
+        with self.at_work(request.id) as handle:
+            return indexes.create_index(handle, wanted, branch=request.branch)
 
     @operation(ListTableIndicesRequest)
     def list_table_indices(self, request: ListTableIndicesRequest) -> ListTableIndicesResponse:
         """List the indexes of a table, a page at a time."""
-        page = indexes.list_indices(
-            self.handle_of(request.id),
-            version=request.version,
-            branch=request.branch,
-            page_token=request.page_token,
-            limit=request.limit,
-        )
+        with self.at_work(request.id) as handle:
+            page = indexes.list_indices(
+                handle,
+                version=request.version,
+                branch=request.branch,
+                page_token=request.page_token,
+                limit=request.limit,
+            )
         return ListTableIndicesResponse(
             indexes=[_content(info) for info in page.items.values()], page_token=page.next_token
         )
@@ -66,12 +68,13 @@ class IndexOperations(TableAccess):
         self, request: DescribeTableIndexStatsRequest
     ) -> DescribeTableIndexStatsResponse:
         """Tell how much of a table an index covers."""
-        stats = indexes.describe_index_stats(
-            self.handle_of(request.id),
-            _required(request.index_name),
-            version=request.version,
-            branch=request.branch,
-        )
+        with self.at_work(request.id) as handle:
+            stats = indexes.describe_index_stats(
+                handle,
+                _required(request.index_name),
+                version=request.version,
+                branch=request.branch,
+            )
         return DescribeTableIndexStatsResponse(
             distance_type=stats.distance_type,
             index_type=stats.index_type,
@@ -83,9 +86,8 @@ class IndexOperations(TableAccess):
     @operation(DropTableIndexRequest)
     def drop_table_index(self, request: DropTableIndexRequest) -> DropTableIndexResponse:
         """Drop an index; the rows stay."""
-        done = indexes.drop_index(
-            self.handle_of(request.id), _required(request.index_name), branch=request.branch
-        )
+        with self.at_work(request.id) as handle:
+            done = indexes.drop_index(handle, _required(request.index_name), branch=request.branch)
         return DropTableIndexResponse(transaction_id=done.transaction_id)
 
 

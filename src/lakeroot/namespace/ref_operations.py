@@ -35,15 +35,15 @@ class RefOperations(TableAccess):
     @operation(RestoreTableRequest)
     def restore_table(self, request: RestoreTableRequest) -> RestoreTableResponse:
         """Make an older version the newest, as a new version."""
-        done = refs.restore(self.handle_of(request.id), request.version, branch=request.branch)
+        with self.at_work(request.id) as handle:
+            done = refs.restore(handle, request.version, branch=request.branch)
         return RestoreTableResponse(transaction_id=done.transaction_id)
 
     @operation(ListTableTagsRequest)
     def list_table_tags(self, request: ListTableTagsRequest) -> ListTableTagsResponse:
         """List the tags of a table, a page at a time."""
-        page = refs.list_tags(
-            self.handle_of(request.id), page_token=request.page_token, limit=request.limit
-        )
+        with self.at_work(request.id) as handle:
+            page = refs.list_tags(handle, page_token=request.page_token, limit=request.limit)
         tags = {
             name: TagContents(
                 branch=tag.branch, version=tag.version, manifestSize=tag.manifest_size
@@ -57,48 +57,48 @@ class RefOperations(TableAccess):
         self, request: GetTableTagVersionRequest
     ) -> GetTableTagVersionResponse:
         """Find the version a tag names."""
-        tag = refs.get_tag(self.handle_of(request.id), request.tag)
+        with self.at_work(request.id) as handle:
+            tag = refs.get_tag(handle, request.tag)
         return GetTableTagVersionResponse(version=tag.version, branch=tag.branch)
 
     @operation(CreateTableTagRequest)
     def create_table_tag(self, request: CreateTableTagRequest) -> CreateTableTagResponse:
         """Give a version a name."""
-        refs.create_tag(
-            self.handle_of(request.id), request.tag, request.version, branch=request.branch
-        )
+        with self.at_work(request.id) as handle:
+            refs.create_tag(handle, request.tag, request.version, branch=request.branch)
         return CreateTableTagResponse()
 
     @operation(UpdateTableTagRequest)
     def update_table_tag(self, request: UpdateTableTagRequest) -> UpdateTableTagResponse:
         """Move a tag to another version."""
-        refs.update_tag(
-            self.handle_of(request.id), request.tag, request.version, branch=request.branch
-        )
+        with self.at_work(request.id) as handle:
+            refs.update_tag(handle, request.tag, request.version, branch=request.branch)
         return UpdateTableTagResponse()
 
     @operation(DeleteTableTagRequest)
     def delete_table_tag(self, request: DeleteTableTagRequest) -> DeleteTableTagResponse:
         """Forget a tag; the version stays."""
-        refs.delete_tag(self.handle_of(request.id), request.tag)
+        with self.at_work(request.id) as handle:
+            refs.delete_tag(handle, request.tag)
         return DeleteTableTagResponse()
 
     @operation(CreateTableBranchRequest)
     def create_table_branch(self, request: CreateTableBranchRequest) -> CreateTableBranchResponse:
         """Start a branch at a version."""
-        refs.create_branch(
-            self.handle_of(request.id),
-            request.name,
-            from_branch=request.from_branch,
-            from_version=request.from_version,
-        )
+        with self.at_work(request.id) as handle:
+            refs.create_branch(
+                handle,
+                request.name,
+                from_branch=request.from_branch,
+                from_version=request.from_version,
+            )
         return CreateTableBranchResponse()
 
     @operation(ListTableBranchesRequest)
     def list_table_branches(self, request: ListTableBranchesRequest) -> ListTableBranchesResponse:
         """List the branches of a table, a page at a time."""
-        page = refs.list_branches(
-            self.handle_of(request.id), page_token=request.page_token, limit=request.limit
-        )
+        with self.at_work(request.id) as handle:
+            page = refs.list_branches(handle, page_token=request.page_token, limit=request.limit)
         branches = {
             name: BranchContents(
                 parentBranch=branch.parent_branch,
@@ -122,5 +122,6 @@ class RefOperations(TableAccess):
     @operation(DeleteTableBranchRequest)
     def delete_table_branch(self, request: DeleteTableBranchRequest) -> DeleteTableBranchResponse:
         """Delete a branch."""
-        refs.delete_branch(self.handle_of(request.id), request.name)
+        with self.at_work(request.id) as handle:
+            refs.delete_branch(handle, request.name)
         return DeleteTableBranchResponse()

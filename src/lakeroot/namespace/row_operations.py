@@ -1,7 +1,6 @@
 """Operations on the rows of a table."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 from lance_namespace import (
@@ -24,10 +23,8 @@ from lance_namespace import (
 from lakeroot.model.commits import AlterTable
 from lakeroot.model.errors import InvalidInputError, LakerootError
 from lakeroot.model.identifiers import identifier_of
-from lakeroot.model.records import Table
 from lakeroot.namespace.access import TableAccess
 from lakeroot.namespace.border import operation
-from lakeroot.namespace.table_names import refuse_another
 from lakeroot.tables import rows, search
 from lakeroot.tables.options import InsertMode, read_mode, read_timeout
 
@@ -38,9 +35,9 @@ class RowOperations(TableAccess):
     @operation(CountTableRowsRequest)
     def count_table_rows(self, request: CountTableRowsRequest) -> CountTableRowsResponse:
         """Count the rows of a table, or those a predicate keeps."""
-        with self._working_on(request.id) as table:
+        with self.at_work(request.id) as handle:
             count = rows.count_rows(
-                self.handle(table),
+                handle,
                 predicate=request.predicate,
                 version=request.version,
                 branch=request.branch,
@@ -53,8 +50,8 @@ class RowOperations(TableAccess):
     ) -> InsertIntoTableResponse:
         """Append rows to a table, or put them in place of all its rows."""
         mode = read_mode(InsertMode, request.mode, InsertMode.APPEND)
-        with self._working_on(request.id) as table:
-            done = rows.insert(self.handle(table), request_data, mode=mode, branch=request.branch)
+        with self.at_work(request.id) as handle:
+            done = rows.insert(handle, request_data, mode=mode, branch=request.branch)
         return InsertIntoTableResponse(
             transaction_id=done.transaction_id,
             num_inserted_rows=done.num_inserted_rows,
@@ -76,8 +73,8 @@ class RowOperations(TableAccess):
             timeout=read_timeout(request.timeout),
             use_index=bool(request.use_index),
         )
-        with self._working_on(request.id) as table:
-            done = rows.merge_insert(self.handle(table), request_data, rule, branch=request.branch)
+        with self.at_work(request.id) as handle:
+            done = rows.merge_insert(handle, request_data, rule, branch=request.branch)
         return MergeInsertIntoTableResponse(
             transaction_id=done.transaction_id,
             num_updated_rows=done.num_updated_rows,
@@ -89,7 +86,8 @@ class RowOperations(TableAccess):
     @operation(UpdateTableRequest)
     def update_table(self, request: UpdateTableRequest) -> UpdateTableResponse:
         """Set columns by SQL expressions, and replace the table's properties if some are given."""
-        with self._working_on(request.id) as table:
+        table = self.catalog.table(identifier_of(request.id))
+        with self.at_work_on(table) as handle:
             properties = dict(table.properties)
             if request.properties is not None:
                 # First: rows that were changed could not be taken back if these are refused.
@@ -97,7 +95,7 @@ class RowOperations(TableAccess):
                 self.catalog.alter_table(table.identifier, properties)
             try:
                 done = rows.update(
-                    self.handle(table),
+                    handle,
                     request.updates,
                     predicate=request.predicate,
                     branch=request.branch,
@@ -117,40 +115,30 @@ class RowOperations(TableAccess):
     @operation(DeleteFromTableRequest)
     def delete_from_table(self, request: DeleteFromTableRequest) -> DeleteFromTableResponse:
         """Delete the rows a predicate keeps."""
-        with self._working_on(request.id) as table:
-            done = rows.delete(self.handle(table), request.predicate, branch=request.branch)
+        with self.at_work(request.id) as handle:
+            done = rows.delete(handle, request.predicate, branch=request.branch)
         return DeleteFromTableResponse(transaction_id=done.transaction_id, version=done.version)
 
     @operation(QueryTableRequest)
     def query_table(self, request: QueryTableRequest) -> QueryTableResponse:
         """Query a table by vector, full text and filter; the answer is an Arrow IPC file."""
         query = _query(request)
-        with self._working_on(request.id) as table:
-            return QueryTableResponse(data=search.query_ipc(self.handle(table), query))
+        with self.at_work(request.id) as handle:
+            return QueryTableResponse(data=search.query_ipc(handle, query))
 
     @operation(ExplainTableQueryPlanRequest)
     def explain_table_query_plan(self, request: ExplainTableQueryPlanRequest) -> str:
         """Tell how a query would be answered."""
         query = _query(request.query, branch=request.branch)
-        with self._working_on(request.id or request.query.id) as table:
-            return search.explain(self.handle(table), query, verbose=bool(request.verbose))
+        with self.at_work(request.id or request.query.id) as handle:
+            return search.explain(handle, query, verbose=bool(request.verbose))
 
     @operation(AnalyzeTableQueryPlanRequest)
     def analyze_table_query_plan(self, request: AnalyzeTableQueryPlanRequest) -> str:
         """Answer a query and tell what it cost."""
         query = _query(request)
-        with self._working_on(request.id) as table:
-            return search.analyze(self.handle(table), query)
-
-    @contextmanager
-    def _working_on(self, names: Any) -> Iterator[Table]:
-        """Find a table to work on; if the work fails, see first whether it is still there."""
-        table = self.catalog.table(identifier_of(names))
-        try:
-            yield table
-        except LakerootError as error:
-            refuse_another(self.catalog, table, error)
-            raise
+        with self.at_work(request.id) as handle:
+            return search.analyze(handle, query)
 
 
 def _query(

@@ -94,7 +94,8 @@ class SchemaOperations(TableAccess):
     @operation(GetTableStatsRequest)
     def get_table_stats(self, request: GetTableStatsRequest) -> GetTableStatsResponse:
         """Measure a table."""
-        found = describe.table_stats(self.handle_of(request.id), branch=request.branch)
+        with self.at_work(request.id) as handle:
+            found = describe.table_stats(handle, branch=request.branch)
         lengths = found.lengths
         return GetTableStatsResponse(
             total_bytes=found.total_bytes,
@@ -143,7 +144,8 @@ class SchemaOperations(TableAccess):
                 fix="Add them in two requests",
             )
         add = declare_computed if later else columns.add_columns
-        done = add(self.handle_of(request.id), later or now, branch=request.branch)
+        with self.at_work(request.id) as handle:
+            done = add(handle, later or now, branch=request.branch)
         return AlterTableAddColumnsResponse(version=done.version)
 
     @operation(AlterTableAlterColumnsRequest)
@@ -163,7 +165,8 @@ class SchemaOperations(TableAccess):
             )
             for entry in request.alterations
         ]
-        done = columns.alter_columns(self.handle_of(request.id), alterations, branch=request.branch)
+        with self.at_work(request.id) as handle:
+            done = columns.alter_columns(handle, alterations, branch=request.branch)
         return AlterTableAlterColumnsResponse(version=done.version)
 
     @operation(AlterTableDropColumnsRequest)
@@ -171,9 +174,8 @@ class SchemaOperations(TableAccess):
         self, request: AlterTableDropColumnsRequest
     ) -> AlterTableDropColumnsResponse:
         """Drop columns."""
-        done = columns.drop_columns(
-            self.handle_of(request.id), request.columns, branch=request.branch
-        )
+        with self.at_work(request.id) as handle:
+            done = columns.drop_columns(handle, request.columns, branch=request.branch)
         return AlterTableDropColumnsResponse(
             transaction_id=done.transaction_id, version=done.version
         )
@@ -183,9 +185,10 @@ class SchemaOperations(TableAccess):
         self, request: UpdateTableSchemaMetadataRequest
     ) -> UpdateTableSchemaMetadataResponse:
         """Set keys of the schema's metadata; the others stay."""
-        done = columns.update_schema_metadata(
-            self.handle_of(request.id), request.metadata or {}, branch=request.branch
-        )
+        with self.at_work(request.id) as handle:
+            done = columns.update_schema_metadata(
+                handle, request.metadata or {}, branch=request.branch
+            )
         return UpdateTableSchemaMetadataResponse(
             metadata=dict(done.metadata), transaction_id=done.transaction_id
         )
@@ -199,9 +202,8 @@ class SchemaOperations(TableAccess):
             columns.FieldMetadata(entry.path, entry.metadata or {}, replace=bool(entry.replace))
             for entry in request.updates
         ]
-        done = columns.update_field_metadata(
-            self.handle_of(request.id), updates, branch=request.branch
-        )
+        with self.at_work(request.id) as handle:
+            done = columns.update_field_metadata(handle, updates, branch=request.branch)
         return UpdateFieldMetadataResponse(
             version=done.version, fields={path: dict(found) for path, found in done.fields.items()}
         )
@@ -212,12 +214,12 @@ class SchemaOperations(TableAccess):
     ) -> DescribeTransactionResponse:
         """Tell how a transaction went; its id is the table's, then a version or an id."""
         *table, transaction = _transaction(request.id)
-        handle = self.handle_of(table)
-        # The id of a job, as a backfill or a refresh answers it, is asked after in the same way.
-        note = find_job_note(files_beside(handle.location, handle.storage_options), transaction)
-        if note is not None:
-            return DescribeTransactionResponse(status=note.status, properties=dict(note.properties))
-        found = transactions.describe_transaction(handle, transaction)
+        with self.at_work(table) as handle:
+            # The id of a job, as a backfill or a refresh answers it, is asked after in this way too.
+            files = files_beside(handle.location, handle.storage_options)
+            found = find_job_note(files, transaction) or transactions.describe_transaction(
+                handle, transaction
+            )
         return DescribeTransactionResponse(status=found.status, properties=dict(found.properties))
 
     @operation(AlterTransactionRequest)
@@ -225,7 +227,8 @@ class SchemaOperations(TableAccess):
         """Note things about a transaction."""
         *table, transaction = _transaction(request.id)
         actions = [_action(action) for action in request.actions]
-        found = transactions.alter_transaction(self.handle_of(table), transaction, actions)
+        with self.at_work(table) as handle:
+            found = transactions.alter_transaction(handle, transaction, actions)
         return AlterTransactionResponse(status=found.status, properties=dict(found.properties))
 
 

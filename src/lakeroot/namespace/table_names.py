@@ -24,10 +24,8 @@ from lance_namespace import (
 )
 from msgspec.structs import replace
 
-from lakeroot.catalog import Catalog
 from lakeroot.catalog.modes import RegisterMode
 from lakeroot.model.errors import (
-    ConcurrentModificationError,
     InvalidTableStateError,
     LakerootError,
     TableAlreadyExistsError,
@@ -40,23 +38,6 @@ from lakeroot.namespace.border import ecosystem_error, operation
 from lakeroot.tables import rows
 from lakeroot.tables.arrow import ArrowData, check_new_schema
 from lakeroot.tables.options import CreateMode, read_mode
-
-
-def refuse_another(catalog: Catalog, table: Table, error: LakerootError) -> None:
-    """See whether a table on which work failed is still there, and say so if it is not.
-
-    Whatever fails on the files of a table that somebody drops says nothing of the cause.
-    """
-    try:
-        found = catalog.table(table.identifier)
-    except TableNotFoundError as gone:
-        raise gone from error
-    if found.location != table.location:
-        raise ConcurrentModificationError(
-            f"{show(table.identifier)} is another table now",
-            "it was dropped and made again meanwhile",
-            "Look at the table that is there now, then repeat the operation",
-        ) from error
 
 
 class TableNameOperations(TableAccess):
@@ -105,7 +86,7 @@ class TableNameOperations(TableAccess):
         except TableAlreadyExistsError as error:
             raise TableAlreadyExistsError(f"There is already a table {show(identifier)}") from error
         except LakerootError as error:
-            refuse_another(self.catalog, table, error)
+            self.refuse_another(table, error)
             if is_new:
                 # If this fails too, the table stays declared, and can be created as such.
                 with contextlib.suppress(LakerootError):
