@@ -201,6 +201,18 @@ def test_a_taken_name_is_refused(table: TableHandle) -> None:
     assert lance.dataset(table.location).version == 2
 
 
+def test_a_refusal_is_said_in_words_that_help_here(table: TableHandle) -> None:
+    indexes.create_index(table, IndexRequest("id", "BTREE", "by_id"))
+
+    with pytest.raises(errors.InvalidInputError, match="tags must be int, float") as refused:
+        indexes.create_index(table, IndexRequest("tags", "BTREE"))
+    with pytest.raises(errors.TableIndexAlreadyExistsError) as taken:
+        indexes.create_index(table, IndexRequest("id", "BTREE", "by_id"))
+
+    assert "('" not in str(refused.value)
+    assert "replace" not in str(taken.value)
+
+
 def test_an_unknown_index_is_not_found(table: TableHandle) -> None:
     with pytest.raises(errors.TableIndexNotFoundError):
         indexes.drop_index(table, "zz")

@@ -215,7 +215,7 @@ class SchemaOperations(TableAccess):
         """Tell how a transaction went; its id is the table's, then a version or an id."""
         *table, transaction = _transaction(request.id)
         with self.at_work(table) as handle:
-            # The id of a job, as a backfill or a refresh answers it, is asked after in this way too.
+            # The id of a job, as a backfill or a refresh answers it, is asked after like this too.
             files = files_beside(handle.location, handle.storage_options)
             found = find_job_note(files, transaction) or transactions.describe_transaction(
                 handle, transaction

@@ -274,7 +274,7 @@ _PLACES: Final = re.compile(
 )
 _NOISE: Final = re.compile(
     r"LanceError\(\w+\): |Invalid user input: |External error: |Wrapped error: |Generic \S+ error: "
-    r"|Failed to convert schema: "
+    r"|Failed to convert schema: |, please specify a different name or use replace=True"
     r"|Encountered internal error\. Please file a bug report at \S+ "
     r"|Query Execution error: (?:Execution error: )?|Error applying filter expression to batch: "
     r"|Error performing .+? - |Arrow error: |C Data interface error: |Ref \w+(?: \w+)? error: "
@@ -316,7 +316,7 @@ def translation(error: BaseException, doing: str) -> LakerootError:
     code = getattr(error, "code", None)
     if isinstance(code, int) and code in BY_CODE:
         return BY_CODE[code](clean(str(error)) or type(error).__name__)
-    message = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    message = _text_of(error)
     quoted = _QUOTED.match(message)
     if quoted is not None and quoted[1] in _BY_PHRASE:
         return _BY_PHRASE[quoted[1]](clean(message[quoted.end() :]))
@@ -330,6 +330,15 @@ def translation(error: BaseException, doing: str) -> LakerootError:
     if isinstance(error, _TYPES_OF_BAD_INPUT):
         return errors.InvalidInputError(f"{doing} failed", clean(message))
     return errors.InternalError(f"{doing} failed", clean(message) or type(error).__name__)
+
+
+def _text_of(error: BaseException) -> str:
+    parts = [part for part in error.args if isinstance(part, str)]
+    if isinstance(error, KeyError) and error.args:
+        return str(error.args[0])
+    # pylance raises some errors with a message in pieces, which would be shown as a tuple.
+    is_in_pieces = len(parts) > 1 and len(parts) == len(error.args) and type(error) is TypeError
+    return "".join(parts) if is_in_pieces else str(error)
 
 
 def clean(message: str) -> str:
