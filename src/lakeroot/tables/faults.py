@@ -35,8 +35,10 @@ def _rule(message: str, error: type[LakerootError], what: str, fix: str = "") ->
 
 
 _INPUT: Final = r"^(?:External error: )?(?:Invalid user input: )*"
-_STORAGE: Final = r"^(?:External error: )?LanceError\(IO\).*"
-_WRAPPED: Final = r"^(?:External error: |Wrapped error: |LanceError\(\w+\): )*"
+_OF_INDEX: Final = r"(?:Failed to get index statistics for index .*?: )?"
+_STORAGE: Final = rf"^{_OF_INDEX}(?:External error: )?LanceError\(IO\).*"
+_WRAPPED: Final = rf"^{_OF_INDEX}(?:External error: |Wrapped error: |LanceError\(\w+\): )*"
+_OWN_FILE: Final = r"Not found: [^'\"]*/(?:data|_deletions|_indices|_transactions)/"
 
 # Messages quote what users wrote, so rules are anchored: nobody's predicate may look like a fault.
 RULES: Final[tuple[Rule, ...]] = (
@@ -146,9 +148,17 @@ RULES: Final[tuple[Rule, ...]] = (
     _rule(
         # The last is a panic of Lance over a manifest whose numbers are damaged.
         _WRAPPED + r"(?:Encountered corrupt file|Invalid argument error: Invalid UTF8 sequence)"
-        r"|^range (?:start|end) index \d+ out of range",
+        r"|^range (?:start|end) index \d+ out of range"
+        # What cannot be read of a file of deletions is told by its place alone.
+        r"|" + _WRAPPED + r"(?:Io|Parser|Ipc|Schema|Invalid argument) error: [^'\"]*deletion\.rs:",
         errors.InvalidTableStateError,
         "A file of the table cannot be read",
+        "Restore the file, or an older version of the table",
+    ),
+    _rule(
+        _WRAPPED + _OWN_FILE + "|" + _STORAGE + _OWN_FILE,
+        errors.InvalidTableStateError,
+        "A file of the table is missing",
         "Restore the file, or an older version of the table",
     ),
     _rule(
@@ -173,12 +183,6 @@ RULES: Final[tuple[Rule, ...]] = (
         r"^Dataset already exists",
         errors.TableAlreadyExistsError,
         "There is already a table at this location",
-    ),
-    _rule(
-        _STORAGE + r"Not found: \S*/(?:data|_deletions|_indices|_transactions)/",
-        errors.InvalidTableStateError,
-        "A file of the table is missing",
-        "Restore the file, or an older version of the table",
     ),
     _rule(
         r"^Dataset at path .* was not found|^Not found: .*/_versions"
