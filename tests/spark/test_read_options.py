@@ -116,7 +116,7 @@ def moments(catalog):
         "SELECT * FROM {}.shop.moments",
         "SELECT id, at FROM {}.shop.moments WHERE id = 1",
         "SELECT max(at) FROM {}.shop.moments",
-        "SELECT id FROM {}.shop.moments WHERE at > TIMESTAMP_NTZ'1970-01-01 00:00:00'",
+        "SELECT id FROM {}.shop.moments WHERE year(at) = 1970",
         "SELECT inside.at FROM {}.shop.moments",
     ],
 )

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 import lance
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
@@ -15,7 +15,14 @@ from lakeroot.spark.catalogs import TableRef, locate
 from lakeroot.spark.commits import JOB, commit
 from lakeroot.spark.distribute import distribute, until_uncontested
 from lakeroot.spark.failures import translated
-from lakeroot.spark.fitting import cut_columns, kept_apart, minds_case, refuse_cut, spelled_as
+from lakeroot.spark.fitting import (
+    cut_columns,
+    kept_apart,
+    minds_case,
+    refuse_cut,
+    resolved,
+    spelled_as,
+)
 from lakeroot.spark.opening import open_table
 from lakeroot.spark.options import ReadOptions, WriteOptions, parse, table_alone
 from lakeroot.spark.planning import ReadPlan, ReadTask, missing_column, plan_read
@@ -84,21 +91,27 @@ def delete_rows(
     return until_uncontested(attempt)
 
 
-def delete_where(spark: SparkSession, ref: TableRef, where: str, *, alias: str) -> ChangeResult:
+def delete_where(
+    spark: SparkSession, ref: TableRef, where: str, *, alias: str, may_cut: bool = False
+) -> ChangeResult:
     """Delete the rows of a table for which a condition, in the SQL of Spark, holds."""
 
     def attempt() -> ChangeResult:
         options = ReadOptions(with_row_address=True, truncate_nanos=True)
-        rows, plan = planned(spark, ref, options)
+        rows, plan = planned(spark, ref, options, exact=not may_cut)
         kept = [field for field in plan.schema.fields if field.name != "_rowaddr"]
         # Rows that go have no values: only the columns of the condition are read.
         nothing = [sf.lit(None).cast(field.dataType).alias(field.name) for field in kept]
-        with translated(f"Rows of table {ref} cannot be deleted like this"):
-            chosen = rows.alias(alias).where(where)
-            changes = chosen.select(
-                sf.col("_rowaddr").alias(ADDRESS), sf.expr("false").alias(COMES), *nothing
+
+        def chosen(these: DataFrame) -> DataFrame:
+            return (
+                these.alias(alias)
+                .where(where)
+                .select(sf.col("_rowaddr").alias(ADDRESS), sf.expr("false").alias(COMES), *nothing)
             )
-            changes.schema  # noqa: B018  # a session over Connect looks at it only now
+
+        with translated(f"Rows of table {ref} cannot be deleted like this"):
+            changes = resolved(chosen, rows, plan.schema, ref)
         writing = prepare(ref, st.StructType(kept), WriteOptions(mode="append"))
         if writing.read_version != plan.version:
             raise ConcurrentModificationError(f"Table {ref} changed while the delete was planned")
@@ -140,7 +153,8 @@ def update(
     """Set columns to Spark SQL expressions in the rows for which a Spark SQL condition holds.
 
     A `job_id` makes it happen once; a dry run checks it and counts the rows. Columns that are not
-    set keep their exact values; `truncateNanos` lets those that are set lose their nanoseconds.
+    set keep their exact values; `truncateNanos` lets Spark compute without nanoseconds, and those
+    that are set lose them.
     """
     may_cut, rest = _may_cut(options)
     ref = table_alone(table, rest, "set", "where", "job_id", "dry_run", "truncateNanos")
@@ -168,9 +182,8 @@ def update_rows(
         if done is not None:
             return done
         options = ReadOptions(with_row_address=True, truncate_nanos=True)
-        read, plan = planned(spark, ref, options)
-        rows = read.alias(alias)
-        names = [name for name in rows.columns if name != "_rowaddr"]
+        rows, plan = planned(spark, ref, options, exact=not may_cut)
+        names = [name for name in plan.schema.fieldNames() if name != "_rowaddr"]
         new = _by_column(values, names, ref, exact=minds_case(spark))
         kind = st.StructType([plan.schema[name] for name in names])
         writing = prepare(ref, kind, WriteOptions(mode="append", job_id=job_id))
@@ -184,15 +197,19 @@ def update_rows(
             for name in names
             if name in new or name not in apart
         ]
-        with translated(f"Table {ref} cannot be updated like this"):
-            chosen = rows if where is None else rows.where(where)
-            changes = chosen.select(
+
+        def changed(these: DataFrame) -> DataFrame:
+            named = these.alias(alias)
+            chosen = named if where is None else named.where(where)
+            return chosen.select(
                 sf.col("_rowaddr").alias(ADDRESS), sf.expr("true").alias(COMES), *columns
             )
-            changes.schema  # noqa: B018  # a session over Connect looks at it only now
+
         cut = cut_columns(writing.schema)
+        with translated(f"Table {ref} cannot be updated like this"):
+            changes = resolved(changed, rows, plan.schema, ref)
         if not may_cut:
-            refuse_cut(new, rows.drop(*cut), cut, ref)
+            refuse_cut(new, rows.drop(*cut).alias(alias), cut, ref)
         if dry_run:
             return foretold(changes, writing)
         return apply_changes(changes, writing, max(parallelism(spark), len(plan.tasks)))

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from lakeroot.model.errors import (
@@ -137,6 +138,42 @@ def _holds(kind: pa.DataType, wanted: Callable[[pa.DataType], bool]) -> bool:
         return _holds(kind.value_type, wanted)
     inside = (kind.field(number).type for number in range(kind.num_fields))
     return wanted(kind) or any(_holds(each, wanted) for each in inside)
+
+
+def inexact(cut: Sequence[str], ref: TableRef) -> InvalidInputError:
+    """Say that rows would be chosen, or values computed, by times without their nanoseconds."""
+    return InvalidInputError(
+        f"Spark cannot compute with the nanoseconds of column {cut[0]!r} of table {ref}",
+        "its timestamps end at microseconds",
+        "Compare the column with a value alone, which Lance does exactly (but not over Connect), or"
+        " do without the nanoseconds with `truncateNanos` (in SQL: `UPDATE t WITH"
+        " (truncateNanos = true) SET ...`)",
+    )
+
+
+def resolved(
+    made: Callable[[DataFrame], DataFrame], rows: DataFrame, whole: st.StructType, ref: TableRef
+) -> DataFrame:
+    """Make a frame of rows, and have Spark look at it; if it lacks columns, say why it does."""
+
+    def possible(names: Sequence[str]) -> bool:
+        nulls = (sf.lit(None).cast(whole[name].dataType).alias(name) for name in names)
+        try:
+            made(rows.select("*", *nulls)).schema  # noqa: B018
+        except AnalysisException:
+            return False
+        return True
+
+    try:
+        frame = made(rows)
+        frame.schema  # noqa: B018  # a session over Connect looks at it only now
+    except AnalysisException:
+        lacks = [name for name in whole.fieldNames() if name not in rows.columns]
+        if lacks and possible(lacks):
+            needed = [name for name in lacks if not possible([n for n in lacks if n != name])]
+            raise inexact(needed, ref) from None
+        raise
+    return frame
 
 
 def refuse_cut(

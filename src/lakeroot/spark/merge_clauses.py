@@ -21,6 +21,7 @@ from lakeroot.spark.fitting import (
     kept_apart,
     minds_case,
     refuse_cut,
+    resolved,
     spelled_as,
 )
 from lakeroot.spark.options import ReadOptions
@@ -76,15 +77,25 @@ def same_keys(keys: Sequence[str]) -> Column:
 
 
 def merge_rows(
-    source: DataFrame, plan: WritePlan, merge: Merge, *, dry_run: bool = False
+    source: DataFrame,
+    plan: WritePlan,
+    merge: Merge,
+    *,
+    dry_run: bool = False,
+    may_cut: bool = False,
 ) -> ChangeResult:
     """Merge with Spark: join the table with the source, and apply what the clauses make of it."""
-    changes, tasks = merge_changes(source, plan, merge)
+    changes, tasks = merge_changes(source, plan, merge, may_cut=may_cut)
     return foretold(changes, plan) if dry_run else apply_changes(changes, plan, tasks)
 
 
-def merge_changes(source: DataFrame, plan: WritePlan, merge: Merge) -> tuple[DataFrame, int]:
-    """Plan a merge: the rows that go and come, and the number of tasks to change them with."""
+def merge_changes(
+    source: DataFrame, plan: WritePlan, merge: Merge, *, may_cut: bool = False
+) -> tuple[DataFrame, int]:
+    """Plan a merge: the rows that go and come, and the number of tasks to change them with.
+
+    Spark computes with nanoseconds of the table only if they may be cut off.
+    """
     if plan.dataset is None:
         raise InvalidInputError(
             f"Table {plan.table.ref} does not exist", fix="Create it with a write first"
@@ -97,7 +108,7 @@ def merge_changes(source: DataFrame, plan: WritePlan, merge: Merge) -> tuple[Dat
         with_row_address=True,
         truncate_nanos=True,
     )
-    rows, reading = planned(spark, ref, options)
+    rows, reading = planned(spark, ref, options, exact=not may_cut)
     dataset: Any = target_of(plan)
     schema = spark_schema(dataset.schema, truncate_nanos=True)
     # Columns that come with this very merge hold null in the rows that are there.
@@ -107,28 +118,32 @@ def merge_changes(source: DataFrame, plan: WritePlan, merge: Merge) -> tuple[Dat
     nulls = (sf.lit(None).cast(field.dataType).alias(field.name) for field in missing)
     rows = rows.select("*", *nulls) if missing else rows
     mark = unused("__lakeroot_is_there", [*rows.columns, *source.columns])
-    target = rows.withColumn(mark, sf.lit(1)).alias(merge.names[0])
     given = source.withColumn(mark, sf.lit(1)).alias(merge.names[1])
     kind = {(True, True): "full", (True, False): "right", (False, True): "left"}.get(
         (bool(merge.not_matched), bool(merge.not_matched_by_source)), "inner"
     )
-    joined = target.join(given, merge.condition, kind)
-    exact = minds_case(spark)
-    merge = named_as(merge, schema.fieldNames(), ref, exact=exact)
-    with translated(f"Rows cannot be merged into table {ref} like this"):
-        changes = changed_rows(
-            joined,
+    case = minds_case(spark)
+    merge = named_as(merge, schema.fieldNames(), ref, exact=case)
+
+    def marked(these: DataFrame) -> DataFrame:
+        return these.withColumn(mark, sf.lit(1)).alias(merge.names[0])
+
+    def changed(these: DataFrame) -> DataFrame:
+        return changed_rows(
+            marked(these).join(given, merge.condition, kind),
             schema,
-            spelled_as(schema.fieldNames(), source.columns, exact=exact),
+            spelled_as(schema.fieldNames(), source.columns, exact=case),
             merge,
             mark,
             apart,
         )
-        changes.schema  # noqa: B018  # a session over Connect looks at it only now
-    cut = cut_columns(dataset.schema)
+
+    with translated(f"Rows cannot be merged into table {ref} like this"):
+        changes = resolved(changed, rows, schema, ref)
+    cut = [] if may_cut else cut_columns(dataset.schema)
     for clause in (*merge.matched, *merge.not_matched, *merge.not_matched_by_source):
         if set(clause.values or ()) & set(cut):
-            refuse_cut(clause.values or {}, target.drop(*cut).crossJoin(given), cut, ref)
+            refuse_cut(clause.values or {}, marked(rows.drop(*cut)).crossJoin(given), cut, ref)
     return changes, max(parallelism(spark), len(reading.tasks))
 
 

@@ -123,6 +123,7 @@ def _foretold(
     """Check a merge and count what it would change."""
     check_keys(source, ref, keys)
     plan = prepare(ref, source.schema, _appending(settings, None))
+    refuse_cut_keys(plan, keys)
     return merge_rows(source, plan, _merge(keys, words), dry_run=True)
 
 

@@ -18,7 +18,7 @@ from lakeroot.model.errors import (
 from lakeroot.spark.catalogs import Located, TableRef, expires, locate
 from lakeroot.spark.failures import explained, nearest
 from lakeroot.spark.options import ReadOptions
-from lakeroot.spark.types import comparable
+from lakeroot.spark.types import Comparable, comparable
 
 
 def open_table(table: Located, version: Any = None) -> lance.LanceDataset:
@@ -60,7 +60,7 @@ class Opened:
         return pickle.dumps(self.main)
 
     @property
-    def cut(self) -> dict[str, int | None]:
+    def cut(self) -> Comparable:
         """Name the columns that Spark sees otherwise than Lance, and what both compare alike."""
         return comparable(self.dataset.schema)
 

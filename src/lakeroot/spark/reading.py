@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from lakeroot.spark.catalogs import TableRef
+from lakeroot.spark.fitting import cut_columns
 from lakeroot.spark.opening import opened_for
 from lakeroot.spark.options import ReadOptions, parse, table_of
 from lakeroot.spark.planning import ReadPlan, plan_read
@@ -28,8 +29,14 @@ def read(spark: SparkSession, table: str | None = None, **options: Any) -> DataF
     return planned(spark, table_of(given), parse(ReadOptions, given))[0]
 
 
-def planned(spark: SparkSession, ref: TableRef, options: ReadOptions) -> tuple[DataFrame, ReadPlan]:
-    """Plan a read of the whole of what the options say, and make the best frame of it."""
+def planned(
+    spark: SparkSession, ref: TableRef, options: ReadOptions, *, exact: bool = False
+) -> tuple[DataFrame, ReadPlan]:
+    """Plan a read of the whole of what the options say, and make the best frame of it.
+
+    With `exact`, whoever chooses rows by a column with nanoseconds does so by all of them, or is
+    refused; where Lance cannot be asked to compare it, the frame lacks the column.
+    """
     from lakeroot.spark.sql.frames import local, relation
 
     opened = opened_for(ref, options)
@@ -40,7 +47,11 @@ def planned(spark: SparkSession, ref: TableRef, options: ReadOptions) -> tuple[D
     if plan.here is not None:
         return local(spark, plan) or spark.createDataFrame(plan.here, plan.schema), plan
     if options.limit is None and not options.is_search:
-        return relation(spark, plan, options, opened) or frame(spark, plan), plan
+        made = relation(spark, plan, options, opened, exact=exact)
+        if made is not None:
+            return made, plan
+        cut = cut_columns(opened.dataset.schema) if exact else []
+        return frame(spark, plan).drop(*cut), plan
     # These rows are bounded or ranked first; no filter of Spark may get in before that.
     rows = frame(spark, plan)
     if len(plan.tasks) > 1 and options.ranked is not None:

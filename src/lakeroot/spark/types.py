@@ -125,7 +125,8 @@ def _cannot_hold(kind: pa.DataType, path: str) -> InvalidInputError:
             f"Column {path!r} has the type {kind}, which Spark cannot hold",
             "Spark's timestamps end at microseconds",
             "Set the option `truncateNanos` to true to lose the nanoseconds (in SQL:"
-            " `FROM t WITH (truncateNanos = true)`), or leave the column out",
+            " `FROM t WITH (truncateNanos = true)`), or leave the column out: compared with a"
+            " value, it need not be read",
         )
     return InvalidInputError(
         f"Column {path!r} has the type {kind}, which Spark cannot hold",
@@ -133,6 +134,8 @@ def _cannot_hold(kind: pa.DataType, path: str) -> InvalidInputError:
     )
 
 
+Comparable = Mapping[str, int | str | None]
+NANOS = "ns"
 # Spark has wider types for these. Above 2**63 Lance takes no number as it is written.
 _LARGEST: Mapping[pa.DataType, int] = {
     pa.uint8(): 2**8 - 1,
@@ -142,20 +145,22 @@ _LARGEST: Mapping[pa.DataType, int] = {
 }
 
 
-def comparable(fields: Iterable[pa.Field], within: str = "") -> dict[str, int | None]:
+def comparable(fields: Iterable[pa.Field], within: str = "") -> Comparable:
     """Return the columns whose values Spark compares otherwise than Lance, by path.
 
-    To each belongs the largest number that Lance takes for it, the smallest being 0; or nothing,
-    where Lance must not be asked: it would round a value to a half before it compares, and compare
-    the nanoseconds that Spark does not get.
+    To each belongs the largest number that Lance takes for it, the smallest being 0; the word for
+    nanoseconds, which Lance compares and Spark does not get; or nothing, where Lance must not be
+    asked: it would round a value to a half before it compares.
     """
-    found: dict[str, int | None] = {}
+    found: dict[str, int | str | None] = {}
     for field in fields:
         path, kind = within + field.name, _plain(field.type)
         if kind in _LARGEST:
             found[path] = _LARGEST[kind]
-        elif pa.types.is_float16(kind) or is_nanos(kind):
+        elif pa.types.is_float16(kind):
             found[path] = None
+        elif is_nanos(kind):
+            found[path] = NANOS
         elif pa.types.is_struct(kind):
             found |= comparable(kind, f"{path}.")
     return found

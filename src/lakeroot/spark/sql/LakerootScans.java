@@ -198,10 +198,13 @@ class LakerootScan implements Scan, Batch, SupportsReportStatistics {
   public MicroBatchStream toMicroBatchStream(String checkpoint) { return table.stream(schema); }
 
   public InputPartition[] planInputPartitions() {
+    if (plan.has("refused"))
+      throw table.bridge.failure(table.about("plan"), ((JsonNode) plan.get("refused")).asText());
     return table.bridge.partitions((JsonNode) plan.get("tasks"));
   }
 
   public PartitionReaderFactory createReaderFactory() {
+    if (plan.has("refused")) planInputPartitions();
     return table.bridge.reader(plan, schema);
   }
 

@@ -18,8 +18,7 @@ from lakeroot.spark.planning import read_schema
 from lakeroot.spark.row_tasks import BATCH_BYTES
 from lakeroot.spark.sql import creating
 from lakeroot.spark.sql.altering import alter
-from lakeroot.spark.sql.predicates import predicate
-from lakeroot.spark.sql.reads import Reads
+from lakeroot.spark.sql.reads import Reads, conditions_of
 from lakeroot.spark.sql.tasks import PICKLE, encoded, writer
 from lakeroot.spark.write_tasks import WritePlan, watched
 from lakeroot.spark.writing import abort, finish
@@ -176,7 +175,7 @@ class Answers(Reads):
 
         from lakeroot.spark.changing import delete_rows
 
-        where = " AND ".join(f"({predicate(tree)})" for tree in request["predicates"]) or "true"
+        where = " AND ".join(f"({each})" for each in conditions_of(request)) or "true"
         spark = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
         delete_rows(spark, self._ref(request["table"]["id"]), where)
         return True

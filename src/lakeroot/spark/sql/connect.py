@@ -26,7 +26,7 @@ from lakeroot.spark.sql.answers import Answers
 from lakeroot.spark.sql.connect_inserts import insert_rows
 from lakeroot.spark.sql.connect_queries import mentions_catalog, query
 from lakeroot.spark.sql.installing import catalog_in, table_in
-from lakeroot.spark.sql.scanning import Statement, split
+from lakeroot.spark.sql.scanning import Statement, settings, split
 from lakeroot.spark.writing import fill, finish
 
 _NAMED = re.compile(r"(?P<name>(?:`[^`]+`|\w+)(?:\.(?:`[^`]+`|\w+))*)\s*(?P<rest>.*)", re.DOTALL)
@@ -215,9 +215,7 @@ def _properties(statement: Statement) -> dict[str, str]:
         elif clause in ("LOCATION", "COMMENT"):
             found[clause.lower()] = value.strip("'\"")
         elif clause in ("TBLPROPERTIES", "OPTIONS"):
-            for pair in split(_inside(value)):
-                key, _, text = pair.partition("=" if "=" in pair else " ")
-                found[key.strip(" '\"`")] = text.strip(" '\"")
+            found |= settings(_inside(value))
         else:
             raise _unserved(f"CREATE TABLE ... {clause}")
     return found

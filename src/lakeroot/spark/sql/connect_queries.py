@@ -9,6 +9,7 @@ from lakeroot.spark.options import ReadOptions, parse
 from lakeroot.spark.reading import planned
 from lakeroot.spark.sql.answers import chosen_version
 from lakeroot.spark.sql.installing import catalogs_of, table_in
+from lakeroot.spark.sql.scanning import settings
 
 _ASIDE = r"""'(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.|"")*" | --[^\n]* | /\*.*?\*/"""
 _TRAVEL = r"""
@@ -17,6 +18,7 @@ _TRAVEL = r"""
       | (?: TIMESTAMP | SYSTEM_TIME ) \s+ AS \s+ OF \s+
         (?P<time> (?: TIMESTAMP \s* )? '[^']*' | \w+ \s* \( [^()]* \) )
     )"""
+_OPTIONS = r"\s+ WITH \s* \( (?P<options> [^()]* ) \)"
 
 
 def _names(spark: SparkSession) -> str:
@@ -32,14 +34,17 @@ def mentions_catalog(spark: SparkSession, text: str) -> bool:
 def query(spark: SparkSession, text: str) -> DataFrame:
     """Run a query, of the newest versions or of those that it asks for."""
     frames: dict[str, DataFrame] = {}
-    table = rf"(?P<name> \b(?:{_names(spark)})(?:\.(?:`[^`]+`|\w+))+ ) (?i:{_TRAVEL})?"
+    table = (
+        rf"(?P<name> \b(?:{_names(spark)})(?:\.(?:`[^`]+`|\w+))+ ) (?i:{_TRAVEL})? (?i:{_OPTIONS})?"
+    )
     found = re.compile(rf"{_ASIDE} | {table}", re.VERBOSE | re.DOTALL)
 
     def put_in(match: re.Match[str]) -> str:
         if match["name"] is None:
             return match.group()
         key = f"table{len(frames)}"
-        options = parse(ReadOptions, _version(spark, match))
+        given = {**settings(match["options"] or ""), **_version(spark, match)}
+        options = parse(ReadOptions, given)
         frames[key], _ = planned(spark, table_in(spark, match["name"]), options)
         return "{" + key + "}"
 

@@ -8,9 +8,11 @@ import json
 import logging
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeroot.spark.catalogs import TableRef
+from lakeroot.spark.fitting import cut_columns, inexact
 from lakeroot.spark.opening import Opened
 from lakeroot.spark.options import ReadOptions
 from lakeroot.spark.planning import ReadPlan
@@ -23,21 +25,47 @@ class _OneRead(Reads):
     """Answer about one table, at the version that was planned."""
 
     def __init__(
-        self, ref: TableRef, options: ReadOptions, opened: Opened, parallelism: int
+        self,
+        ref: TableRef,
+        options: ReadOptions,
+        opened: Opened,
+        parallelism: int,
+        *,
+        exact: bool,
     ) -> None:
         super().__init__(parallelism, columnar=True)
         self.one = (ref, options, opened)
+        self.exact = exact
 
     def wanted(self, request: dict[str, Any]) -> tuple[TableRef, ReadOptions, Opened]:
         """Return the table, however and as long ago as it was opened."""
         del request
         return self.one
 
+    def may_cut(self, request: dict[str, Any]) -> bool:
+        """Tell what whoever made the frame has allowed."""
+        del request
+        return self.one[1].truncate_nanos and not self.exact
+
+    def refuse_cut(self, read: pa.Schema) -> None:
+        """Refuse to let Spark compute with columns that would lose their nanoseconds."""
+        cut = cut_columns(read)
+        if cut:
+            raise inexact(cut, self.one[0])
+
 
 def relation(
-    spark: SparkSession, plan: ReadPlan, options: ReadOptions, opened: Opened
+    spark: SparkSession,
+    plan: ReadPlan,
+    options: ReadOptions,
+    opened: Opened,
+    *,
+    exact: bool = False,
 ) -> DataFrame | None:
-    """Return the frame of a read, or nothing where Spark cannot be given one like this."""
+    """Return the frame of a read, or nothing where Spark cannot be given one like this.
+
+    Of an exact one Lance compares the columns with nanoseconds, and Spark does not get to see them.
+    """
     from lakeroot.spark.reading import parallelism
     from lakeroot.spark.sql.installing import check_version, plugin
 
@@ -51,7 +79,7 @@ def relation(
     }
     try:
         check_version()
-        answers = _OneRead(plan.ref, options, opened, parallelism(spark))
+        answers = _OneRead(plan.ref, options, opened, parallelism(spark), exact=exact)
         made = plugin(spark, str(plan.ref), answers, columnar=True)
         return DataFrame(made.frame(session, json.dumps(found)), spark)
     except Exception as error:  # noqa: BLE001  # whatever it is, there is another way

@@ -2,11 +2,11 @@
 
 import datetime as dt
 import decimal
-from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
 from lakeroot.spark.filters import column, literal
+from lakeroot.spark.types import NANOS, Comparable
 
 _COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 _PATTERNS = {
@@ -18,22 +18,19 @@ _EPOCH = dt.date(1970, 1, 1)
 _ZONES = {"timestamp": 'Some("UTC")', "timestamp_ntz": "None"}
 _SECOND = 1_000_000
 _NULLS = ("IS_NULL", "IS_NOT_NULL")
-_NO_COLUMNS: Mapping[str, int] = MappingProxyType({})
+_NO_COLUMNS: Comparable = MappingProxyType({})
+_LARGEST_NANOS = 2**63 - 1
 
 
-def predicate(
-    tree: dict[str, Any],
-    cut: frozenset[str] = frozenset(),
-    largest: Mapping[str, int] = _NO_COLUMNS,
-) -> str | None:
+def predicate(tree: dict[str, Any], cut: Comparable = _NO_COLUMNS) -> str | None:
     """Write a predicate for Lance, or nothing if Spark has to evaluate it.
 
-    `cut` names columns whose values the two sides would compare differently; `largest` those that
-    are without signs, and the largest number that Lance takes for them.
+    `cut` names columns whose values the two sides would compare differently, and tells what Lance
+    can be asked about them.
     """
     name, parts = tree.get("name"), tree.get("children", [])
     if name in ("AND", "OR", "NOT"):
-        inner = [predicate(part, cut, largest) for part in parts]
+        inner = [predicate(part, cut) for part in parts]
         if None in inner:
             return None
         if name == "NOT":
@@ -45,12 +42,15 @@ def predicate(
     if not parts or "field" not in parts[0]:
         return None
     path, rest = ".".join(parts[0]["field"]), parts[1:]
-    if name not in _NULLS:
-        if path in cut:
-            return None
-        if path in largest and not all(_fits(part, largest[path]) for part in rest):
-            return None
-    return _about_column(str(name), column(tuple(parts[0]["field"])), rest)
+    field = column(tuple(parts[0]["field"]))
+    if name in _NULLS or path not in cut:
+        return _about_column(str(name), field, [value(part) for part in rest])
+    limit = cut[path]
+    if limit == NANOS:
+        return _about_column(str(name), field, [_exact_moment(part) for part in rest])
+    if not isinstance(limit, int) or not all(_fits(part, limit) for part in rest):
+        return None
+    return _about_column(str(name), field, [value(part) for part in rest])
 
 
 def _fits(tree: dict[str, Any], most: int) -> bool:
@@ -59,12 +59,19 @@ def _fits(tree: dict[str, Any], most: int) -> bool:
     return text is not None and 0 <= decimal.Decimal(text) <= most
 
 
-def _about_column(name: str, field: str, rest: list[dict[str, Any]]) -> str | None:
+def _exact_moment(tree: dict[str, Any]) -> str | None:
+    """Write a time for a column of nanoseconds, which holds every microsecond of its years."""
+    zone, text = _ZONES.get(str(tree.get("type"))), tree.get("value")
+    if zone is None or text is None or abs(int(text)) * 1000 > _LARGEST_NANOS:
+        return None
+    return f"arrow_cast({int(text) * 1000}, 'Timestamp(Nanosecond, {zone})')"
+
+
+def _about_column(name: str, field: str, values: list[str | None]) -> str | None:
     if name == "IS_NULL":
         return f"{field} IS NULL"
     if name == "IS_NOT_NULL":
         return f"{field} IS NOT NULL"
-    values = [value(part) for part in rest]
     if not values or None in values:
         return None
     if name == "IN":

@@ -20,7 +20,7 @@ from lakeroot.spark.scanning import few
 from lakeroot.spark.sizes import narrowest
 from lakeroot.spark.sql.predicates import predicate
 from lakeroot.spark.sql.tasks import PICKLE, encoded, reader
-from lakeroot.spark.types import spark_schema
+from lakeroot.spark.types import NANOS, spark_schema
 from lakeroot.tables.expressions import whole
 
 _KINDS: tuple[tuple[type[LakerootError], str], ...] = (
@@ -65,6 +65,18 @@ class Reads(ABC):
     def wanted(self, request: dict[str, Any]) -> tuple[TableRef, ReadOptions, Opened]:
         """Say which table is read, and how, and open it."""
 
+    def may_cut(self, request: dict[str, Any]) -> bool:
+        """Tell whether columns may lose their nanoseconds.
+
+        Tables are described as if they might, or nobody could ask for their other columns; so it
+        counts what the query itself says.
+        """
+        return parse(ReadOptions, request.get("options", {})).truncate_nanos
+
+    def refuse_cut(self, read: pa.Schema) -> None:
+        """Refuse to read columns that would lose their nanoseconds."""
+        spark_schema(read)
+
     def op_push(self, request: dict[str, Any]) -> list[str | None]:
         """Say which predicates Lance evaluates.
 
@@ -73,10 +85,11 @@ class Reads(ABC):
         given = {key.replace("_", "").lower() for key in request.get("options", {})}
         if given & _BOUNDED:
             return [None] * len(request["predicates"])
-        known = dict(request["table"]["cut"])
-        cut = frozenset(path for path, most in known.items() if most is None)
-        largest = {path: most for path, most in known.items() if most is not None}
-        return [predicate(tree, cut, largest) for tree in request["predicates"]]
+        cut = dict(request["table"]["cut"])
+        if self.may_cut(request):
+            # Who sees times without nanoseconds compares them without, too.
+            cut = {path: None if how == NANOS else how for path, how in cut.items()}
+        return [predicate(tree, cut) for tree in request["predicates"]]
 
     def op_plan(self, request: dict[str, Any]) -> dict[str, Any]:
         """Plan a scan: the function and the tasks that Spark's workers run."""
@@ -84,9 +97,7 @@ class Reads(ABC):
         if "limit" in request:
             options = with_limit(options, request["limit"])
         names = request["columns"]
-        if not _may_cut(request, options):
-            read = [field for field in opened.dataset.schema if field.name in names]
-            spark_schema(pa.schema(read))
+        refused = self._refused(request, opened.dataset.schema)
         options = replace(
             options, with_row_id="_rowid" in names, with_row_address="_rowaddr" in names
         )
@@ -95,7 +106,7 @@ class Reads(ABC):
             options,
             parallelism=self.parallelism,
             pruned=names or _any_column(request, read_schema(opened.dataset, ref, options)),
-            conditions=_conditions(request),
+            conditions=conditions_of(request),
             opened=opened,
             few=few,
         )
@@ -106,6 +117,8 @@ class Reads(ABC):
             # A filter's selectivity is unknown, and a wrong count is worse than none.
             "rows": -1 if "filter" in plan.scan.arguments else plan.rows,
         }
+        if refused is not None:
+            return {**answer, "refused": f"{type(refused).__name__}: {refused}"}
         if plan.here is not None:
             return {**answer, "local": encoded(stream_of(plan.here))}
         return {
@@ -115,10 +128,26 @@ class Reads(ABC):
             "tasks": [encoded(PICKLE.dumps(task)) for task in plan.tasks],
         }
 
+    def _refused(self, request: dict[str, Any], schema: pa.Schema) -> LakerootError | None:
+        """Refuse to cut nanoseconds: at once, unless Spark plans what it may never read.
+
+        For a DELETE it plans to read all of the table, and then leaves that to the catalog.
+        """
+        names = request["columns"]
+        if self.may_cut(request):
+            return None
+        try:
+            self.refuse_cut(pa.schema([field for field in schema if field.name in names]))
+        except LakerootError as error:
+            if request["predicates"] or set(schema.names).difference(names):
+                raise
+            return error
+        return None
+
     def op_count(self, request: dict[str, Any]) -> int:
         """Count rows, from metadata and indexes where they suffice."""
         ref, options, opened = self.wanted(request)
-        conditions = [*([options.filter] if options.filter else []), *_conditions(request)]
+        conditions = [*([options.filter] if options.filter else []), *conditions_of(request)]
         where = " AND ".join(map(whole, conditions))
         with translated(f"Rows of table {ref} cannot be counted"):
             return int(opened.dataset.count_rows(where or None))
@@ -133,20 +162,15 @@ def _any_column(request: dict[str, Any], schema: st.StructType) -> list[str]:
     return narrowest(st.StructType([field for field in schema.fields if field.name in known]))
 
 
-def _may_cut(request: dict[str, Any], options: ReadOptions) -> bool:
-    """Tell whether columns may lose their nanoseconds.
-
-    Tables of a catalog are described as if they might, or nobody could ask for their other columns;
-    so of them it counts what the query itself says.
-    """
-    if "id" in request["table"]:
-        return parse(ReadOptions, request.get("options", {})).truncate_nanos
-    return options.truncate_nanos
-
-
-def _conditions(request: dict[str, Any]) -> list[str]:
-    conditions = [predicate(tree) for tree in request["predicates"]]
-    return [each for each in conditions if each is not None]
+def conditions_of(request: dict[str, Any]) -> list[str]:
+    """Write the predicates of a request, all of which were found to be for Lance."""
+    conditions = []
+    for tree in request["predicates"]:
+        written = predicate(tree, request["table"]["cut"])
+        if written is None:  # Rows would be chosen that nobody has asked for.
+            raise errors.InternalError(f"Lance was given a condition that it cannot hold: {tree}")
+        conditions.append(written)
+    return conditions
 
 
 def stream_of(rows: pa.Table) -> bytes:

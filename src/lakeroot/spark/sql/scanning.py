@@ -107,6 +107,15 @@ def split(text: str, separator: str = ",") -> list[str]:
     return [*parts, text[start:].strip()]
 
 
+def settings(text: str) -> dict[str, str]:
+    """Read ``a = 1, 'b' = 'x'``, as properties and options are written, with or without quotes."""
+    found: dict[str, str] = {}
+    for pair in split(text) if text.strip() else ():
+        key, _, value = pair.partition("=" if "=" in pair else " ")
+        found[key.strip(" '\"`")] = value.strip(" '\"")
+    return found
+
+
 def assignments(text: str, table: Sequence[str]) -> dict[str, str]:
     """Read ``a = 1, t.b = x`` as columns of a table, which has these names, and expressions."""
     found: dict[str, str] = {}

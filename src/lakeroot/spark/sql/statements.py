@@ -17,26 +17,30 @@ from lakeroot.spark.changing import delete_rows, delete_where, update_rows
 from lakeroot.spark.distribute import until_uncontested
 from lakeroot.spark.merge_clauses import Clause, Merge, merge_rows
 from lakeroot.spark.opening import open_table
-from lakeroot.spark.options import WriteOptions
+from lakeroot.spark.options import ReadOptions, WriteOptions, parse
 from lakeroot.spark.row_changes import ChangeResult
 from lakeroot.spark.sql.connect import run, summary
 from lakeroot.spark.sql.connect_queries import query
 from lakeroot.spark.sql.installing import table_in
-from lakeroot.spark.sql.scanning import Statement, assignments, split
+from lakeroot.spark.sql.scanning import Statement, assignments, settings, split
 from lakeroot.spark.types import spark_schema
 from lakeroot.spark.writing import prepare
 
 _ALIASED = re.compile(
-    r"^(?P<what>.+?)(?:\s+(?:AS\s+)?(?P<alias>[A-Za-z_]\w*|`[^`]+`))?$", re.DOTALL | re.IGNORECASE
+    r"^(?P<what>.+?)(?:\s+WITH\s*\((?P<options>[^()]*)\))?"
+    r"(?:\s+(?:AS\s+)?(?P<alias>[A-Za-z_]\w*|`[^`]+`))?$",
+    re.DOTALL | re.IGNORECASE,
 )
 
 
 def sql(spark: SparkSession, text: str) -> DataFrame:
     """Run a statement; tables are named ``catalog.namespace.table``.
 
-    MERGE INTO, UPDATE and DELETE run here, in every kind of session. Everything else runs in Spark
-    in a classic session, through its catalog. Over Spark Connect queries run with the tables put in
-    as frames, and statements that make, fill and drop tables and namespaces run here.
+    MERGE INTO, UPDATE and DELETE run here, in every kind of session; the table that they change may
+    be followed by ``WITH (truncateNanos = true)``, which lets Spark compute without nanoseconds.
+    Everything else runs in Spark in a classic session, through its catalog. Over Spark Connect
+    queries run with the tables put in as frames, and statements that make, fill and drop tables and
+    namespaces run here.
     """
     statement = Statement(text)
     if statement.take("MERGE", "INTO"):
@@ -52,11 +56,25 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
     return run(spark, text)
 
 
-def _aliased(text: str, default: str) -> tuple[str, str]:
+def _aliased(text: str) -> tuple[str, str, str]:
+    """Read a table or a query: what it is, its options, and its alias."""
     match = _ALIASED.match(text.strip())
     if match is None:
         raise InvalidInputError(f"{text!r} is not a table")
-    return match["what"].strip(), (match["alias"] or default).strip("`")
+    return match["what"].strip(), match["options"] or "", (match["alias"] or "").strip("`")
+
+
+def _changed(text: str) -> tuple[str, bool, str]:
+    """Read the table that a statement changes: its name, whether it may cut, and its alias."""
+    name, options, alias = _aliased(text)
+    given = settings(options)
+    for key in given:
+        if key.replace("_", "").lower() != "truncatenanos":
+            raise InvalidInputError(
+                f"The table that a statement changes has no option {key!r}",
+                fix="It may be told WITH (truncateNanos = true)",
+            )
+    return name, parse(ReadOptions, given).truncate_nanos, alias
 
 
 def _called(name: str, alias: str) -> Sequence[str]:
@@ -65,13 +83,14 @@ def _called(name: str, alias: str) -> Sequence[str]:
 
 
 def _merge(spark: SparkSession, statement: Statement) -> ChangeResult:
-    name, target = _aliased(statement.until(("USING",)), "")
+    name, may_cut, target = _changed(statement.until(("USING",)))
     ref = table_in(spark, name)
     called = _called(name, target)
     target = target or ref.identifier[-1]
     statement.expect("USING")
-    what, source_name = _aliased(statement.until(("ON",)), "")
+    what, options, source_name = _aliased(statement.until(("ON",)))
     source_name = source_name or parse_name(what)[-1]
+    what = f"{what} WITH ({options})" if options else what
     statement.expect("ON")
     condition = sf.expr(statement.until(("WHEN",)))
     clauses: dict[str, list[Clause]] = {"matched": [], "target": [], "source": []}
@@ -92,7 +111,7 @@ def _merge(spark: SparkSession, statement: Statement) -> ChangeResult:
             clauses["source"],
             (target, source_name),
         )
-        return merge_rows(source, plan, merge)
+        return merge_rows(source, plan, merge, may_cut=may_cut)
 
     return until_uncontested(attempt)
 
@@ -158,17 +177,18 @@ def _expressions(texts: dict[str, str]) -> dict[str, Column]:
 
 
 def _update(spark: SparkSession, statement: Statement) -> ChangeResult:
-    name, alias = _aliased(statement.until(("SET",)), "")
+    name, may_cut, alias = _changed(statement.until(("SET",)))
     ref = table_in(spark, name)
     statement.expect("SET")
     values = _expressions(assignments(statement.until(("WHERE",)), _called(name, alias)))
     where = statement.until() if statement.take("WHERE") else None
-    return update_rows(spark, ref, values, where, alias=alias or ref.identifier[-1])
+    alias = alias or ref.identifier[-1]
+    return update_rows(spark, ref, values, where, alias=alias, may_cut=may_cut)
 
 
 def _delete(spark: SparkSession, statement: Statement) -> ChangeResult | None:
     """Delete rows; a table that is in no Lakeroot catalog is left to Spark."""
-    name, alias = _aliased(statement.until(("WHERE",)), "")
+    name, may_cut, alias = _changed(statement.until(("WHERE",)))
     try:
         ref = table_in(spark, name)
     except TableNotFoundError:
@@ -178,4 +198,5 @@ def _delete(spark: SparkSession, statement: Statement) -> ChangeResult | None:
     if statement.finished:
         return delete_rows(spark, ref, "true")
     statement.expect("WHERE")
-    return delete_where(spark, ref, statement.until(), alias=alias or ref.identifier[-1])
+    alias = alias or ref.identifier[-1]
+    return delete_where(spark, ref, statement.until(), alias=alias, may_cut=may_cut)
