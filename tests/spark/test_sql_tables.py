@@ -179,6 +179,38 @@ def test_comments_of_columns_are_kept_and_shown(spark, plain):
         assert shown == [("id", "int", "a key"), ("city", "string", None)]
 
 
+def test_comments_of_fields_inside_of_columns_are_kept_and_shown(spark, plain):
+    inner = "STRUCT<x: INT COMMENT 'across', y: STRUCT<z: INT COMMENT 'deep'>>"
+    spark.sql(f"CREATE TABLE {plain}.c (s {inner} COMMENT 'all', l ARRAY<{inner}>)")
+    row = "named_struct('x', 1, 'y', named_struct('z', 2))"
+    spark.sql(f"INSERT OVERWRITE {plain}.c SELECT {row}, array({row})")
+    spark.sql(f"INSERT INTO {plain}.c SELECT {row}, array({row})")
+    spark.sql(f"ALTER TABLE {plain}.c ADD COLUMN more STRUCT<w: INT COMMENT 'wide'>")
+    spark.sql(f"CREATE TABLE {plain}.d AS SELECT * FROM {plain}.c")
+    for name in ("c", "d"):
+        frame = spark.table(f"{plain}.{name}")
+        schema = frame.schema
+        for kind in (schema["s"].dataType, schema["l"].dataType.elementType):
+            assert kind["x"].metadata["comment"] == "across"
+            assert kind["y"].dataType["z"].metadata["comment"] == "deep"
+        assert schema["s"].metadata["comment"] == "all"
+        assert schema["more"].dataType["w"].metadata["comment"] == "wide"
+        read = frame.where("s.x = 1").selectExpr("s.y.z", "l[0].x", "more", "s").collect()
+        assert read == [(2, 1, None, (1, (2,)))] * 2
+
+
+def test_another_format_is_refused_where_it_can_be_told_from_none(spark, plain):
+    """Spark gives a frame that is saved with no format the default, which is parquet."""
+    for saved in (
+        lambda: spark.range(2).writeTo(f"{plain}.p").using("parquet").create(),
+        lambda: spark.range(2).writeTo(f"{plain}.p").using("parquet").createOrReplace(),
+        lambda: spark.range(2).write.format("orc").saveAsTable(f"{plain}.p"),
+    ):
+        with pytest.raises(AnalysisException, match="cannot be a table of"):
+            saved()
+    assert ask(spark, f"SHOW TABLES IN {plain}") == []
+
+
 @pytest.mark.parametrize(
     ("clause", "words"),
     [

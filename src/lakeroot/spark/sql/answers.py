@@ -7,6 +7,7 @@ import uuid
 from typing import Any
 
 import lance_namespace as ln
+import pyarrow as pa
 from pyspark.sql import types as st
 
 from lakeroot.model import errors
@@ -18,6 +19,7 @@ from lakeroot.spark.planning import read_schema
 from lakeroot.spark.row_tasks import BATCH_BYTES
 from lakeroot.spark.sql import creating
 from lakeroot.spark.sql.altering import alter
+from lakeroot.spark.sql.commenting import with_comments
 from lakeroot.spark.sql.reads import Reads, conditions_of
 from lakeroot.spark.sql.tasks import PICKLE, encoded, writer
 from lakeroot.spark.write_tasks import WritePlan, watched
@@ -60,6 +62,10 @@ class Answers(Reads):
         kept = self.opened.get(_key(table)) if same else None
         return ref, options, kept or opened_for(ref, options)
 
+    def described(self, schema: st.StructType, table: pa.Schema) -> st.StructType:
+        """Show the comments of columns."""
+        return with_comments(schema, table)
+
     # Tables
 
     def op_load_table(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -69,7 +75,7 @@ class Answers(Reads):
         options = parse(ReadOptions, {**chosen, "truncateNanos": True})
         opened = opened_for(ref, options)
         dataset = opened.dataset
-        schema = creating.with_comments(read_schema(dataset, ref, options), dataset.schema)
+        schema = self.described(read_schema(dataset, ref, options), dataset.schema)
         # A plain read is pinned to the version that Spark has analysed the query with.
         pinned = chosen or {"pinned": dataset.version}
         table = {"id": request["id"], "cut": opened.cut, **pinned}

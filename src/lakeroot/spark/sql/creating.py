@@ -12,11 +12,11 @@ from lakeroot.model.errors import TableNotFoundError, UnsupportedOperationError
 from lakeroot.spark.catalogs import TableRef, exists, locate
 from lakeroot.spark.opening import open_table
 from lakeroot.spark.options import WriteOptions, parse
-from lakeroot.spark.types import is_blob, table_schema
+from lakeroot.spark.sql.commenting import COMMENT, kept_comments, with_comment, with_comments
+from lakeroot.spark.types import is_blob, spark_schema, table_schema
 from lakeroot.spark.write_tasks import WritePlan
 from lakeroot.spark.writing import prepare
 
-COMMENT = "comment"
 # What Spark says of every table by itself.
 _SPARKS_OWN_PROPERTIES = frozenset({"provider", "owner", "external", "is_managed_location"})
 _PLACES = frozenset({"location", "path", "option.path"})
@@ -82,12 +82,12 @@ def _asked(
 
 def with_clauses(schema: pa.Schema, said: st.StructType) -> pa.Schema:
     """Keep NOT NULL, which Spark says of no column of a query, and comments."""
-    fields = []
-    for field, clauses in zip(schema, said.fields, strict=True):
-        comment = clauses.metadata.get(COMMENT)
-        metadata = {**(field.metadata or {}), **({COMMENT: comment} if comment else {})}
-        fields.append(field.with_nullable(clauses.nullable).with_metadata(metadata or None))
-    return pa.schema(fields)
+    return pa.schema(
+        [
+            with_comment(field, clauses).with_nullable(clauses.nullable)
+            for field, clauses in zip(schema, said.fields, strict=True)
+        ]
+    )
 
 
 def insertion(
@@ -99,11 +99,16 @@ def insertion(
     table = open_table(locate(ref)).schema
     options = parse(WriteOptions, {**given, "mode": "overwrite"})
     plan = prepare(ref, schema, _keeping_types(table, options))
+    shown = with_comments(spark_schema(table, truncate_nanos=True), table)
     fields = []
     for field in plan.schema:
-        old = table.field(field.name) if field.name in table.names else field
+        if field.name not in table.names:
+            fields.append(field)
+            continue
+        old, kind = table.field(field.name), kept_comments(field.type, shown[field.name].dataType)
         metadata = {**(old.metadata or {}), **(field.metadata or {})}
-        fields.append(field.with_nullable(old.nullable).with_metadata(metadata or None))
+        kept = field.with_type(kind).with_nullable(old.nullable)
+        fields.append(kept.with_metadata(metadata or None))
     return replace(plan, schema=pa.schema(fields))
 
 
@@ -112,16 +117,3 @@ def _keeping_types(table: pa.Schema, options: WriteOptions) -> WriteOptions:
     vectors = {f.name: f.type.list_size for f in table if pa.types.is_fixed_size_list(f.type)}
     blobs = tuple(field.name for field in table if is_blob(field))
     return replace(options, vectors=options.vectors or vectors, blobs=options.blobs or blobs)
-
-
-def with_comments(schema: st.StructType, table: pa.Schema) -> st.StructType:
-    """Show Spark the comments of columns."""
-    fields = []
-    for field in schema.fields:
-        known = table.field(field.name).metadata if field.name in table.names else None
-        comment = (known or {}).get(COMMENT.encode())
-        more = {COMMENT: comment.decode()} if comment else {}
-        fields.append(
-            st.StructField(field.name, field.dataType, field.nullable, {**field.metadata, **more})
-        )
-    return st.StructType(fields)

@@ -77,6 +77,11 @@ class Reads(ABC):
         """Refuse to read columns that would lose their nanoseconds."""
         spark_schema(read)
 
+    def described(self, schema: st.StructType, table: pa.Schema) -> st.StructType:
+        """Give what Spark is to know of columns that are read, which is what it knew before."""
+        del table
+        return schema
+
     def op_push(self, request: dict[str, Any]) -> list[str | None]:
         """Say which predicates Lance evaluates.
 
@@ -111,7 +116,7 @@ class Reads(ABC):
             few=few,
         )
         answer = {
-            "schema": plan.schema.json(),
+            "schema": self.described(plan.schema, opened.dataset.schema).json(),
             "text": plan.describe(),
             "bytes": plan.bytes,
             # A filter's selectivity is unknown, and a wrong count is worse than none.
