@@ -23,6 +23,7 @@ from lakeroot.spark.changing import delete_rows
 from lakeroot.spark.row_changes import ChangeResult
 from lakeroot.spark.sql import creating
 from lakeroot.spark.sql.answers import Answers
+from lakeroot.spark.sql.connect_altering import BEGIN_CHANGE, altered, description
 from lakeroot.spark.sql.connect_inserts import insert_rows
 from lakeroot.spark.sql.connect_queries import mentions_catalog, query
 from lakeroot.spark.sql.installing import catalog_in, table_in
@@ -37,8 +38,8 @@ _AFTER_NAME = tuple((word,) for word in ("AS", *_CLAUSES))
 _SPACES = ("NAMESPACE", "SCHEMA", "DATABASE")
 _SERVED = (
     "Use a classic session, or one of what lakeroot.spark.sql runs over Connect: queries, also"
-    " AS OF, CREATE and DROP of tables and namespaces, CREATE TABLE AS SELECT, INSERT, TRUNCATE,"
-    " MERGE, UPDATE, DELETE, SHOW TABLES and SHOW NAMESPACES"
+    " AS OF, CREATE and DROP of tables and namespaces, CREATE TABLE AS SELECT, ALTER and DESCRIBE"
+    " TABLE, INSERT, TRUNCATE, MERGE, UPDATE, DELETE, SHOW TABLES and SHOW NAMESPACES"
 )
 
 
@@ -53,6 +54,9 @@ def run(spark: SparkSession, text: str) -> DataFrame:
         "INSERT": _insert,
         "TRUNCATE": _truncate,
         "SHOW": _show,
+        "ALTER": _alter,
+        "DESCRIBE": _describe,
+        "DESC": _describe,
     }
     done = served[first](spark, statement) if first in served else None
     if done is not None:
@@ -243,6 +247,32 @@ def _drop(spark: SparkSession, statement: Statement) -> DataFrame | None:
     if not (found and found[0].op_drop_table({"id": found[1]})) and not lenient:
         raise TableNotFoundError(f"There is no table {ref}")
     return _nothing(spark)
+
+
+def _alter(spark: SparkSession, statement: Statement) -> DataFrame | None:
+    if not statement.take("ALTER", "TABLE"):
+        return None
+    name = statement.until(*BEGIN_CHANGE)
+    found = _catalog(spark, name) if _is_ours(spark, name) else None
+    if found is None:
+        return None
+    if not altered(spark, found[0], table_in(spark, name), found[1], statement):
+        raise _unserved(f"ALTER TABLE ... {' '.join(statement.until().split()[:2])}")
+    return _nothing(spark)
+
+
+def _describe(spark: SparkSession, statement: Statement) -> DataFrame | None:
+    if not statement.take("DESCRIBE"):
+        statement.expect("DESC")
+    statement.take("TABLE")
+    named = _NAMED.match(statement.until())
+    found = _catalog(spark, named["name"]) if named and _is_ours(spark, named["name"]) else None
+    if named is None or found is None:
+        return None
+    if named["rest"]:
+        raise _unserved(f"DESCRIBE TABLE ... {named['rest']}")
+    rows = description(*found)
+    return _rows(spark, rows, "col_name string, data_type string, comment string")
 
 
 def _truncate(spark: SparkSession, statement: Statement) -> DataFrame | None:
