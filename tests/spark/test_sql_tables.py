@@ -5,12 +5,13 @@ from pathlib import Path
 
 import lance
 import lance_namespace
+import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
 
 import lakeroot.spark
 from lakeroot.model.errors import TableSchemaValidationError
-from tests.spark.conftest import MANAGED
+from tests.spark.conftest import MANAGED, put
 from tests.spark.test_sql import ask
 from tests.spark.test_writing import where
 
@@ -197,6 +198,35 @@ def test_comments_of_fields_inside_of_columns_are_kept_and_shown(spark, plain):
         assert schema["more"].dataType["w"].metadata["comment"] == "wide"
         read = frame.where("s.x = 1").selectExpr("s.y.z", "l[0].x", "more", "s").collect()
         assert read == [(2, 1, None, (1, (2,)))] * 2
+
+
+def test_a_table_like_another_has_its_very_columns_and_no_rows(spark, plain, root, catalog):
+    kind = pa.schema(
+        [
+            pa.field("id", pa.int64(), nullable=False, metadata={"comment": "a key"}),
+            pa.field("at", pa.timestamp("ns")),
+            pa.field("e", pa.list_(pa.float32(), 2)),
+            pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"}),
+            pa.field("u", pa.uint16()),
+        ]
+    )
+    put(catalog, "shop.c", pa.table([[1], [1], [[1, 2]], [b"x"], [1]], schema=kind))
+    spark.sql(f"CREATE TABLE {plain}.d LIKE {plain}.c")
+    spark.sql(f"CREATE TABLE IF NOT EXISTS {plain}.d LIKE {plain}.c")
+    made = lance.dataset(where(catalog, "shop", "d"))
+    assert made.count_rows() == 0
+    assert made.schema.equals(
+        lance.dataset(where(catalog, "shop", "c")).schema, check_metadata=True
+    )
+    spark.sql(f"INSERT INTO {plain}.d (id, e, b) SELECT 2, array(1D, 2D), X'0102'")
+    assert ask(spark, f"SELECT id, b, u FROM {plain}.d") == [(2, b"\1\2", None)]
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_ALREADY_EXISTS"):
+        spark.sql(f"CREATE TABLE {plain}.d LIKE {plain}.c")
+    with pytest.raises(AnalysisException, match="cannot be a table of"):
+        spark.sql(f"CREATE TABLE {plain}.p LIKE {plain}.c USING parquet")
+    spark.range(3).createOrReplaceTempView("alike")
+    spark.sql(f"CREATE TABLE {plain}.v LIKE alike")
+    assert columns(spark, f"{plain}.v") == ["id"]
 
 
 def test_another_format_is_refused_where_it_can_be_told_from_none(spark, plain):

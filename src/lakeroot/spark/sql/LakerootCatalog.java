@@ -189,6 +189,28 @@ public class LakerootCatalog implements StagingTableCatalog, SupportsNamespaces 
     }
   }
 
+  // What Spark knows of the columns of another table is less than what that table says itself.
+  public Table createTableLike(Identifier ident, TableInfo info, Table source)
+      throws TableAlreadyExistsException, NoSuchNamespaceException {
+    ObjectNode request = described("create_table_like", ident, info);
+    if (source instanceof LakerootTable) {
+      LakerootTable table = (LakerootTable) source;
+      request.put("columns", table.bridge.ask(table.about("arrow_schema")).asText());
+    }
+    try {
+      ask(request, ident, ident.namespace());
+      return loadTable(ident);
+    } catch (TableAlreadyExistsException error) {
+      throw error;
+    } catch (NoSuchNamespaceException error) {
+      throw error;
+    } catch (RuntimeException error) {
+      throw error;
+    } catch (Exception error) {
+      throw Bridge.thrown(error);
+    }
+  }
+
   // What cannot be is refused now; the table is made, or its next version, when all is written.
   StagedTable staged(String op, String mode, Identifier ident, TableInfo info) {
     ObjectNode request = described(op, ident, info);

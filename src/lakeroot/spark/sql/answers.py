@@ -94,6 +94,20 @@ class Answers(Reads):
         finish(creating.planned(ref, request), [])
         return True
 
+    def op_create_table_like(self, request: dict[str, Any]) -> bool:
+        """Create an empty table with the columns of another."""
+        ref, columns = self._ref(request["id"]), None
+        if "columns" in request:
+            columns = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(request["columns"])))
+        creating.check(ref, request)
+        finish(creating.alike(ref, request, columns), [])
+        return True
+
+    def op_arrow_schema(self, request: dict[str, Any]) -> str:
+        """Say the columns of a table as they are, for one like it in any catalog."""
+        _, _, opened = self.wanted(request)
+        return encoded(opened.dataset.schema.serialize().to_pybytes())
+
     def op_create_table_as_select(self, request: dict[str, Any]) -> dict[str, Any]:
         """Check a table that a query is to fill; it goes on saying what it is to be."""
         creating.check(self._ref(request["id"]), request)

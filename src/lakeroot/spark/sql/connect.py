@@ -18,8 +18,9 @@ from lakeroot.model.errors import (
     TableNotFoundError,
     UnsupportedOperationError,
 )
-from lakeroot.spark.catalogs import TableRef, exists, parse_name
+from lakeroot.spark.catalogs import TableRef, exists, locate, parse_name
 from lakeroot.spark.changing import delete_rows
+from lakeroot.spark.opening import open_table
 from lakeroot.spark.row_changes import ChangeResult
 from lakeroot.spark.sql import creating
 from lakeroot.spark.sql.answers import Answers
@@ -28,6 +29,7 @@ from lakeroot.spark.sql.connect_inserts import insert_rows
 from lakeroot.spark.sql.connect_queries import mentions_catalog, query
 from lakeroot.spark.sql.installing import catalog_in, table_in
 from lakeroot.spark.sql.scanning import Statement, settings, split
+from lakeroot.spark.types import spark_schema
 from lakeroot.spark.writing import fill, finish
 
 _NAMED = re.compile(r"(?P<name>(?:`[^`]+`|\w+)(?:\.(?:`[^`]+`|\w+))*)\s*(?P<rest>.*)", re.DOTALL)
@@ -169,7 +171,7 @@ def _create(spark: SparkSession, statement: Statement) -> DataFrame | None:
     elif not statement.take("CREATE", "TABLE"):
         return None
     lenient = statement.take("IF", "NOT", "EXISTS")
-    named = _NAMED.match(statement.until(*_AFTER_NAME, *_BEGIN_QUERY))
+    named = _NAMED.match(statement.until(("LIKE",), *_AFTER_NAME, *_BEGIN_QUERY))
     if named is None or not _is_ours(spark, named["name"]):
         return None
     ref = table_in(spark, named["name"])
@@ -177,6 +179,8 @@ def _create(spark: SparkSession, statement: Statement) -> DataFrame | None:
         if lenient:
             return _nothing(spark)
         raise TableAlreadyExistsError(f"Table {ref} already exists")
+    if mode == "create" and not named["rest"] and statement.take("LIKE"):
+        return _create_like(spark, ref, statement)
     properties = _properties(statement)
     statement.take("AS")
     if statement.finished:
@@ -188,6 +192,23 @@ def _create(spark: SparkSession, statement: Statement) -> DataFrame | None:
     frame = query(spark, statement.until())
     done = fill(frame, _checked(ref, _nullable(frame.schema), mode, properties))
     return summary(spark, ChangeResult(done.version, inserted=done.rows))
+
+
+def _create_like(spark: SparkSession, ref: TableRef, statement: Statement) -> DataFrame:
+    name = statement.until(*_AFTER_NAME)
+    columns = None
+    if _is_ours(spark, name):
+        columns = open_table(locate(table_in(spark, name))).schema
+        schema = spark_schema(columns, truncate_nanos=True)
+    else:
+        schema = spark.table(name).schema
+    properties = _properties(statement)
+    if not statement.finished:
+        raise _unserved(f"CREATE TABLE ... LIKE ... {statement.until()}")
+    request = {"schema": schema.json(), "properties": properties, "partitions": 0}
+    creating.check(ref, request)
+    finish(creating.alike(ref, request, columns), [])
+    return _nothing(spark)
 
 
 def _nullable(schema: st.StructType) -> st.StructType:

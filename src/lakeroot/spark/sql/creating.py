@@ -68,6 +68,12 @@ def planned(
     return replace(plan, schema=with_clauses(plan.schema, schema))
 
 
+def alike(ref: TableRef, request: Mapping[str, Any], columns: pa.Schema | None) -> WritePlan:
+    """Plan an empty table with the columns of another: of a Lance table they are exactly those."""
+    plan = planned(ref, request)
+    return plan if columns is None else replace(plan, schema=columns)
+
+
 def _asked(
     request: Mapping[str, Any], more: Mapping[str, str] | None = None
 ) -> tuple[st.StructType, WriteOptions]:
