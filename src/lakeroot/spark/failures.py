@@ -41,7 +41,8 @@ _GONE = re.compile(
 )
 _DAMAGED = re.compile(
     r"Encountered corrupt file|does not appear to be a Lance file|failed to fill whole buffer"
-    r"|file size is too small|panicked with message|Invalid argument error: Invalid UTF8 sequence"
+    r"|file size is too small|Invalid range \S+ for object of size|panicked with message"
+    r"|Invalid argument error: Invalid UTF8 sequence"
 )
 _RESTORE = "Restore the file from a copy, or an older version of the table"
 _CLASS = re.compile(r"^\w+(?:Error|Exception): ")

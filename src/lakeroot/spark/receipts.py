@@ -40,7 +40,8 @@ def leave(
         files.delete([*written, path])
         files.prune_directory(_folder(attempt))
         raise ConcurrentModificationError(
-            f"The job on table {table.ref} is over", "this task was too late for it"
+            f"The job on table {table.ref} is over",
+            "this task was too late for it, or the table was dropped and made anew meanwhile",
         )
     return path
 

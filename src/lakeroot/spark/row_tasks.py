@@ -62,6 +62,8 @@ def _prepared(frame: DataFrame, task: Callable[[Rows], Iterator[pa.RecordBatch]]
         arguments.add(frame._jdf.schema())  # noqa: SLF001
         arguments.add(spark._jsparkSession.sessionState().conf())  # noqa: SLF001
         arguments.add(BATCH_BYTES)
+        # Whoever runs this says what it could not do.
+        arguments.add("")
         return made.getConstructors()[0].newInstance(arguments.toArray())
     except Exception as error:  # noqa: BLE001  # whatever it is, there is another way
         _log.warning("Rows go to Python the slow way, because: %s", str(error)[:300])

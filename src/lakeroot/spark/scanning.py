@@ -8,8 +8,8 @@ from typing import Any
 import lance
 import pyarrow as pa
 
-from lakeroot.model.errors import InvalidTableStateError
-from lakeroot.spark.catalogs import TableRef, expires, locate
+from lakeroot.model.errors import InvalidTableStateError, LakerootError, TableNotFoundError
+from lakeroot.spark.catalogs import Located, TableRef, exists, expires, locate
 from lakeroot.spark.conform import to_spark
 from lakeroot.spark.failures import damage
 from lakeroot.spark.opening import open_table, unpacked
@@ -49,12 +49,25 @@ def batches(scan: Scan, task: ReadTask) -> Iterator[pa.RecordBatch]:
             if batch.num_rows:
                 yield to_spark(batch, scan.schema)
     except (OSError, pa.ArrowInvalid) as error:  # Lance's own errors come as either
+        if scan.table is not None and _is_dropped(scan.table):
+            raise TableNotFoundError(
+                f"Table {scan.table.ref} was dropped while it was read"
+            ) from error
         what = f"The table at {scan.key[0]} cannot be read at version {scan.key[2]}"
         raise damage(what, str(error)) or InvalidTableStateError(
             what,
             str(error).split(", /")[0],
             "A data file is missing or damaged: run fsck, or read an older version",
         ) from error
+
+
+def _is_dropped(table: Located) -> bool:
+    """Tell whether a table is surely gone; a catalog that does not answer tells nothing."""
+    try:
+        found = exists(table.ref)
+    except LakerootError:
+        return False
+    return found is None or found.location != table.location
 
 
 def few(scan: Scan, most: int) -> pa.Table | None:

@@ -13,9 +13,11 @@ import pyarrow as pa
 from lance.fragment import write_fragments
 from pyspark.sql import DataFrame
 
+from lakeroot.model.errors import ConcurrentModificationError, InternalError, LakerootError
 from lakeroot.spark import receipts
-from lakeroot.spark.catalogs import Located, renewed
+from lakeroot.spark.catalogs import Located, exists, renewed
 from lakeroot.spark.conform import to_table
+from lakeroot.spark.failures import explained
 from lakeroot.spark.options import WriteOptions
 from lakeroot.spark.row_tasks import over_rows
 from lakeroot.spark.withdrawing import withdraw
@@ -81,10 +83,40 @@ def write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> Written:
     """
     try:
         return _written(plan, batches)
-    except BaseException:
+    except BaseException as error:
         if plan.declared_here and plan.watched and receipts.is_over(plan.table, plan.attempt):
             withdraw(plan.table.ref)
-        raise
+        known = _in_our_words(plan, error)
+        if known is None:
+            raise
+        raise known from error
+
+
+def _in_our_words(plan: WritePlan, error: BaseException) -> LakerootError | None:
+    """Say here what went wrong: Spark's own writes have no other place that could.
+
+    What is not known keeps its trace, which is all there is to tell of it.
+    """
+    if isinstance(error, ConcurrentModificationError):
+        # A task that is only late finds the table where it was.
+        found = exists(plan.table.ref)
+        is_lost = found is None or found.location != plan.table.location
+        return lost_table(plan) if is_lost else None
+    if isinstance(error, LakerootError) or not isinstance(error, Exception):
+        return None
+    known = explained(f"Table {plan.table.ref} cannot be written", error)
+    # An internal error that comes with advice is one that was recognised.
+    return None if isinstance(known, InternalError) and not known.fix else known
+
+
+def lost_table(plan: WritePlan) -> ConcurrentModificationError:
+    """Say where the table went that tasks wrote to: the job was not over when they found it so."""
+    done = "dropped" if exists(plan.table.ref) is None else "dropped and made anew"
+    return ConcurrentModificationError(
+        f"Table {plan.table.ref} was {done} while the job ran",
+        "nothing was written",
+        "Run it again, if the rows are still wanted",
+    )
 
 
 def _written(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> Written:

@@ -30,7 +30,7 @@ from lakeroot.spark.options import ReadOptions, WriteOptions, parse, table_of
 from lakeroot.spark.types import table_schema
 from lakeroot.spark.widening import schema_changed, widened, with_columns
 from lakeroot.spark.withdrawing import withdraw
-from lakeroot.spark.write_tasks import WritePlan, Written, run, target_of
+from lakeroot.spark.write_tasks import WritePlan, Written, lost_table, run, target_of
 
 APPEND, OVERWRITE, CREATE, IGNORE = "append", "overwrite", "create", "ignore"
 _MODES = {
@@ -78,19 +78,9 @@ def fill(frame: DataFrame, plan: WritePlan) -> WriteResult:
     except BaseException as error:
         abort(plan)
         if isinstance(error, ConcurrentModificationError):
-            raise _lost_table(plan) from error
+            raise lost_table(plan) from error
         raise
     return finish(plan, written)
-
-
-def _lost_table(plan: WritePlan) -> ConcurrentModificationError:
-    """Say where the table went that tasks wrote to: the job was not over when they found it so."""
-    done = "dropped" if exists(plan.table.ref) is None else "dropped and made anew"
-    return ConcurrentModificationError(
-        f"Table {plan.table.ref} was {done} while the job ran",
-        "nothing was written",
-        "Run it again, if the rows are still wanted",
-    )
 
 
 def prepare(ref: TableRef, schema: st.StructType, options: WriteOptions) -> WritePlan:

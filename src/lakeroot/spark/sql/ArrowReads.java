@@ -53,11 +53,13 @@ public class ArrowReads implements PartitionReaderFactory, Serializable {
   private final PythonFunction function;
   private final scala.collection.immutable.Map settings;
   private final String timeZone;
+  private final String what;
 
-  public ArrowReads(UserDefinedPythonDataSource source, byte[] pickled) {
+  public ArrowReads(UserDefinedPythonDataSource source, byte[] pickled, String what) {
     this.function = source.createPythonFunction(pickled);
     this.settings = ArrowPythonRunner.getPythonRunnerConfMap(SQLConf.get());
     this.timeZone = SQLConf.get().sessionLocalTimeZone();
+    this.what = what;
   }
 
   public boolean supportColumnarReads(InputPartition partition) { return true; }
@@ -94,7 +96,7 @@ public class ArrowReads implements PartitionReaderFactory, Serializable {
     batches.add(seq(rows).iterator());
     TaskContext context = TaskContext.get();
     return new ArrowBatches(
-        runner.compute(seq(batches).iterator(), context.partitionId(), context));
+        runner.compute(seq(batches).iterator(), context.partitionId(), context), what);
   }
 
   private static scala.collection.immutable.Seq seq(List list) {
@@ -104,12 +106,23 @@ public class ArrowReads implements PartitionReaderFactory, Serializable {
 
 class ArrowBatches implements PartitionReader {
   private final scala.collection.Iterator batches;
+  private final String what;
   private ArrowColumnVector struct;
   private ColumnVector[] columns;
 
-  ArrowBatches(scala.collection.Iterator batches) { this.batches = batches; }
+  ArrowBatches(scala.collection.Iterator batches, String what) {
+    this.batches = batches;
+    this.what = what;
+  }
 
-  public boolean next() { return batches.hasNext(); }
+  // Here the worker is waited for, and here it is found dead.
+  public boolean next() {
+    try {
+      return batches.hasNext();
+    } catch (Throwable error) {
+      throw TaskFailure.of(error, "read", what);
+    }
+  }
 
   public Object get() {
     ColumnarBatch batch = (ColumnarBatch) batches.next();

@@ -42,14 +42,17 @@ public class ArrowWrites
   private final boolean largeTypes;
   private final int rowsPerBatch;
   private final long bytesPerBatch;
+  final String what;
 
-  public ArrowWrites(Object source, byte[] pickled, Object schema, Object conf, long bytes) {
+  public ArrowWrites(
+      Object source, byte[] pickled, Object schema, Object conf, long bytes, String what) {
     SQLConf settings = (SQLConf) conf;
     this.function = ((UserDefinedPythonDataSource) source).createPythonFunction(pickled);
     this.schema = (StructType) schema;
     this.settings = ArrowPythonRunner.getPythonRunnerConfMap(settings);
     this.timeZone = settings.sessionLocalTimeZone();
     this.largeTypes = settings.arrowUseLargeVarTypes();
+    this.what = what;
     int rows = settings.arrowMaxRecordsPerBatch();
     this.rowsPerBatch = rows > 0 ? rows : Integer.MAX_VALUE;
     this.bytesPerBatch = Math.min(bytes, settings.arrowMaxBytesPerBatch());
@@ -173,7 +176,13 @@ class ArrowWriting implements DataWriter {
     throw new UnsupportedOperationException("The rows of a task are written all at once");
   }
 
-  public void writeAll(Iterator rows) { message = (byte[]) task.messages(rows).get(0); }
+  public void writeAll(Iterator rows) {
+    try {
+      message = (byte[]) task.messages(rows).get(0);
+    } catch (Throwable error) {
+      throw TaskFailure.of(error, "write", task.what);
+    }
+  }
 
   public WriterCommitMessage commit() { return new PythonWriterCommitMessage(message); }
 

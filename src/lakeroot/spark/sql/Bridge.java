@@ -133,7 +133,7 @@ class Bridge {
     byte[] function = bytes((JsonNode) plan.get("function"));
     // Rows without columns have no vectors.
     if (((JsonNode) plan.get("columnar")).asBoolean() && !schema.isEmpty())
-      return new ArrowReads(source, function);
+      return new ArrowReads(source, function, ((JsonNode) plan.get("what")).asText());
     return new PythonPartitionReaderFactory(
         source, function, schema, scala.Option.empty(), scala.Option.empty());
   }

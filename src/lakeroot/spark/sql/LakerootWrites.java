@@ -81,7 +81,9 @@ class LakerootWrite implements Write, BatchWrite, StreamingWrite {
 
   ArrowWrites batches(byte[] function) {
     long bytes = ((JsonNode) plan.get("bytes")).asLong();
-    return new ArrowWrites(table.bridge.source, function, info.schema(), SQLConf.get(), bytes);
+    String what = ((JsonNode) plan.get("what")).asText();
+    return new ArrowWrites(
+        table.bridge.source, function, info.schema(), SQLConf.get(), bytes, what);
   }
 
   ObjectNode about(String op, WriterCommitMessage[] messages) {

@@ -223,6 +223,7 @@ class Answers(Reads):
             # The class that makes the batches is where the one is that reads vectors.
             "batches": self.columnar,
             "bytes": BATCH_BYTES,
+            "what": f"Table {ref} cannot be written",
         }
 
     def op_commit_write(self, request: dict[str, Any]) -> bool:

@@ -38,7 +38,7 @@ def compiled(jvm: Any, name: str = CATALOG) -> Any:
     properties = jvm.java.lang.System.getProperties()
     if properties.get(CATALOG) is None:
         above = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-        reads = _cooked(jvm, above, "ArrowReads.java")
+        reads = _cooked(jvm, above, "ArrowReads.java", "TaskFailure.java")
         writes = _cooked(jvm, reads.getClassLoader(), "ArrowWrites.java")
         catalog = _cooked(jvm, writes.getClassLoader(), *_CATALOG_TEXTS)
         sent = jvm.java.util.HashMap(reads.getBytecodes())

@@ -129,6 +129,7 @@ class Reads(ABC):
         return {
             **answer,
             "columnar": self.columnar,
+            "what": f"Table {ref} cannot be read",
             "function": encoded(PICKLE.dumps((reader(plan.scan), plan.schema))),
             "tasks": [encoded(PICKLE.dumps(task)) for task in plan.tasks],
         }

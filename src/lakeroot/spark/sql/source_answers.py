@@ -72,7 +72,7 @@ class SourceAnswers(Reads):
         target = batch_writer(given, schema, overwrite=request["overwrite"])
         token = uuid.uuid4().hex
         self.writers[token] = target
-        return self._prepared(token, target)
+        return self._prepared(token, target, table_of(given))
 
     def op_commit_write(self, request: dict[str, Any]) -> bool:
         """Publish what the tasks have written; if it fails, Spark still asks to abort it."""
@@ -93,7 +93,7 @@ class SourceAnswers(Reads):
         target = stream_sink(given, schema, overwrite=request["overwrite"], query=request["query"])
         token = uuid.uuid4().hex
         self.sinks[token] = target
-        return self._prepared(token, target)
+        return self._prepared(token, target, table_of(given))
 
     def op_commit_stream(self, request: dict[str, Any]) -> bool:
         """Publish a micro-batch; if it fails, Spark still asks to abort it."""
@@ -108,7 +108,9 @@ class SourceAnswers(Reads):
             sink.abort(_messages(request), request["batch"])
         return True
 
-    def _prepared(self, token: str, target: LakerootWriter | LakerootSink) -> dict[str, Any]:
+    def _prepared(
+        self, token: str, target: LakerootWriter | LakerootSink, ref: TableRef
+    ) -> dict[str, Any]:
         returned = st.StructType([st.StructField(self.written_column, st.BinaryType())])
         function = PICKLE.dumps((target_writer(target, self.written_column), returned))
         return {
@@ -116,6 +118,7 @@ class SourceAnswers(Reads):
             "function": encoded(function),
             "batches": True,
             "bytes": BATCH_BYTES,
+            "what": f"Table {ref} cannot be written",
         }
 
     # Streams out of a table
@@ -146,7 +149,8 @@ class SourceAnswers(Reads):
     def op_stream_reader(self, request: dict[str, Any]) -> dict[str, Any]:
         """Return the function that reads a task of any micro-batch."""
         function = PICKLE.dumps((part_reader, _schema(request)))
-        return {"function": encoded(function), "columnar": self.columnar}
+        what = f"Table {table_of(request['options'])} cannot be read"
+        return {"function": encoded(function), "columnar": self.columnar, "what": what}
 
 
 def _schema(request: dict[str, Any]) -> st.StructType:
