@@ -12,16 +12,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from lakeroot.model.errors import (
-    InvalidInputError,
-    TableAlreadyExistsError,
-    TableSchemaValidationError,
-)
-from lakeroot.spark.failures import nearest, translated
+from lakeroot.model.errors import TableAlreadyExistsError, TableSchemaValidationError
+from lakeroot.spark.failures import translated
+from lakeroot.spark.iceberg_failures import CATALOG, iceberg_asked
 from lakeroot.spark.row_tasks import over_rows
 from lakeroot.spark.types import exchange_schema
 
-MODES = ("error", "append", "overwrite")
+ERROR, IGNORE = ("error", "errorifexists"), "ignore"
 _ROWS_PER_FILE = 1 << 20
 
 
@@ -32,15 +29,13 @@ def export_iceberg(frame: DataFrame, target: str, mode: str, properties: Mapping
     with one commit. A new table is empty until then, and dropped if the job fails; the files of a
     failed job are deleted.
     """
-    from pyiceberg.catalog import load_catalog
-
-    if mode not in MODES:
-        raise InvalidInputError(f"There is no mode {mode!r}", fix=nearest(mode, MODES))
-    given = dict(properties)
     rows = _widened(frame)
-    with translated(f"The Iceberg table {target} cannot be written"):
-        catalog = load_catalog(given.pop("catalog", "target"), **given)
-        table, created = _table(catalog, target, mode, exchange_schema(rows.schema))
+    catalog, table = _found(target, mode, properties)
+    if table is not None and mode == IGNORE:
+        return 0
+    with iceberg_asked(f"The Iceberg table {target} cannot be written"):
+        created = table is None
+        table = table or _created(catalog, target, exchange_schema(rows.schema))
         place = table.location().rstrip("/")
         io = dict(table.io.properties)  # its credentials among them, for the tasks
         paths: list[str] = []
@@ -74,25 +69,45 @@ def _widened(frame: DataFrame) -> DataFrame:
     )
 
 
-def _table(catalog: Any, target: str, mode: str, schema: pa.Schema) -> tuple[Any, bool]:
-    """Load the table, or create it; tell whether it is new."""
-    from pyiceberg.exceptions import NoSuchTableError
-    from pyiceberg.io.pyarrow import UnsupportedPyArrowTypeException
+def foretold_iceberg(
+    frame: DataFrame, target: str, mode: str, properties: Mapping[str, str]
+) -> int:
+    """Look at the table that rows would go into, and count the rows; nothing is written."""
+    _, table = _found(target, mode, properties)
+    if table is not None and mode == IGNORE:
+        return 0
+    with translated("The rows cannot be counted"):
+        return int(frame.count())
 
-    try:
-        found = catalog.load_table(target)
-    except NoSuchTableError:
+
+def _found(target: str, mode: str, properties: Mapping[str, str]) -> tuple[Any, Any]:
+    """Open the catalog, and the table if there is one; refuse one that must not be there."""
+    from pyiceberg.catalog import load_catalog
+    from pyiceberg.exceptions import NoSuchTableError
+
+    given = dict(properties)
+    with iceberg_asked(f"The Iceberg table {target} cannot be written", CATALOG):
+        catalog = load_catalog(given.pop("catalog", "target"), **given)
         try:
-            return catalog.create_table(target, schema), True
-        except (UnsupportedPyArrowTypeException, TypeError) as error:
-            raise TableSchemaValidationError(
-                f"Iceberg cannot hold the columns of {target}", str(error)
-            ) from None
-    if mode == "error":
+            found = catalog.load_table(target)
+        except NoSuchTableError:
+            return catalog, None
+    if mode in ERROR:
         raise TableAlreadyExistsError(
             f"The Iceberg table {target} exists", fix="Set the mode to append or overwrite"
         )
-    return found, False
+    return catalog, found
+
+
+def _created(catalog: Any, target: str, schema: pa.Schema) -> Any:
+    from pyiceberg.io.pyarrow import UnsupportedPyArrowTypeException
+
+    try:
+        return catalog.create_table(target, schema)
+    except (UnsupportedPyArrowTypeException, TypeError) as error:
+        raise TableSchemaValidationError(
+            f"Iceberg cannot hold the columns of {target}", str(error)
+        ) from None
 
 
 def _write(place: str, io: dict[str, str], batches: Iterable[pa.RecordBatch]) -> dict[str, int]:

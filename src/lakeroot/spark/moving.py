@@ -1,15 +1,18 @@
 """Bring data in from other formats, take it out, and move tables between catalogs."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeroot.model.errors import InvalidInputError, TableAlreadyExistsError
+from lakeroot.model.errors import InternalError, InvalidInputError, TableAlreadyExistsError
 from lakeroot.spark.catalogs import exists
 from lakeroot.spark.failures import nearest, translated
 from lakeroot.spark.fitting import check_encodings, fit, new_columns
-from lakeroot.spark.iceberg_exports import export_iceberg
+from lakeroot.spark.iceberg_exports import IGNORE, export_iceberg, foretold_iceberg
+from lakeroot.spark.iceberg_imports import iceberg_frame
 from lakeroot.spark.opening import open_table
 from lakeroot.spark.options import WriteOptions, parse, table_of
 from lakeroot.spark.reading import read
@@ -28,6 +31,18 @@ from lakeroot.spark.writing import (
 FORMATS = ("parquet", "csv", "json", "orc", "text", "binaryFile", "avro", "iceberg")
 EXPORTS = ("parquet", "csv", "json", "orc", "iceberg")
 MODES = ("error", "errorifexists", "append", "overwrite", "ignore")
+# The first line of a CSV file names its columns; with a schema, Spark checks that it names those.
+_CSV = {"header": "true", "inferSchema": "true", "enforceSchema": "false"}
+_CORRUPT = "_corrupt_record"
+_EXISTS = "[PATH_ALREADY_EXISTS]"
+# What Spark says of a file that it cannot read, and of what its readers and writers do not take.
+_UNREADABLE = re.compile(
+    r"\[FAILED_READ_FILE[.\w]*\] Encountered error while reading file (\S+?)\.\s"
+)
+_REFUSED = re.compile(
+    r"FAILED_READ_FILE|FileFormatException|is not a Parquet file|IllegalArgumentException"
+    r"|NumberFormatException|For input string|SQLSTATE: (?:0A000|56038)"
+)
 
 
 def ingest(
@@ -50,7 +65,8 @@ def ingest(
     frame = source_frame(spark, source, format=format, reader=reader, schema=schema)
     if format.lower() == "binaryfile" and "blobs" not in options:
         options = {**options, "blobs": ["content"]}
-    return foretold(frame, table, **options) if dry_run else write(frame, table, **options)
+    with files_blamed():
+        return foretold(frame, table, **options) if dry_run else write(frame, table, **options)
 
 
 def foretold(frame: DataFrame, table: str | None = None, **options: Any) -> WriteResult:
@@ -92,40 +108,48 @@ def source_frame(
     if word is None:
         raise InvalidInputError(f"There is no format {format!r}", fix=nearest(format, FORMATS))
     if word == "iceberg":
-        return _iceberg(spark, source, dict(reader or {}))
-    loader = spark.read.format(word).options(**dict(reader or {}))
-    if word == "csv" and schema is None:
-        loader = loader.option("inferSchema", (reader or {}).get("inferSchema", "true")).option(
-            "header", (reader or {}).get("header", "true")
+        if schema is not None:
+            raise InvalidInputError("`schema` is not for the format iceberg, which has its own")
+        return iceberg_frame(spark, source, reader or {})
+    given = {**(_CSV if word == "csv" else {}), **(reader or {})}
+    with _said_of_files(f"{source} cannot be read as {word}"):
+        loader = spark.read.format(word).options(**given)
+        frame = (loader if schema is None else loader.schema(schema)).load(source)
+    if frame.columns == [_CORRUPT]:
+        raise InvalidInputError(
+            f"{source} cannot be read as {word}", "not one record of that format was found in it"
         )
-    if schema is not None:
-        loader = loader.schema(schema)
-    with translated(f"{source} cannot be read as {word}"):
-        frame = loader.load(source)
     return (
         frame.withColumnRenamed("modificationTime", "modified") if word == "binaryFile" else frame
     )
 
 
-def _iceberg(spark: SparkSession, source: str, properties: dict[str, str]) -> DataFrame:
-    """Read the data files of an Iceberg table; pyiceberg finds it, by properties."""
-    from pyiceberg.catalog import load_catalog
-
-    with translated(f"The Iceberg table {source} cannot be read"):
-        found = load_catalog(properties.pop("catalog", "source"), **properties).load_table(source)
-        tasks = list(found.scan().plan_files())
-        schema = found.schema().as_arrow()
-    if any(task.delete_files for task in tasks):
+@contextmanager
+def files_blamed() -> Iterator[None]:
+    """Say which file of Spark's own formats it is, if a job fails because one cannot be read."""
+    try:
+        yield
+    except InternalError as error:
+        found = _UNREADABLE.search(str(error.__cause__))
+        if found is None:
+            raise
         raise InvalidInputError(
-            f"The Iceberg table {source} has delete files", fix="Compact it first"
-        )
-    from lakeroot.spark.types import spark_schema
+            f"The file {found[1]} cannot be read",
+            error.why,
+            "Check that it is whole, and of the format that was named",
+        ) from error
 
-    paths = [task.file.file_path for task in tasks]
-    kind = spark_schema(schema, truncate_nanos=True)
-    if not paths:
-        return spark.createDataFrame([], kind)
-    return spark.read.schema(kind).parquet(*paths)
+
+@contextmanager
+def _said_of_files(what: str) -> Iterator[None]:
+    """Call it bad input if Spark's readers and writers refuse a file, a type or an option."""
+    try:
+        with translated(what):
+            yield
+    except InternalError as error:
+        if _REFUSED.search(str(error.__cause__)) is None:
+            raise
+        raise InvalidInputError(what, error.why) from error
 
 
 def export(
@@ -141,7 +165,8 @@ def export(
 ) -> int:
     """Write a table, or what the read options choose of it, as files; return how many rows.
 
-    A dry run counts them and writes nothing.
+    A dry run counts them and writes nothing. With the mode `ignore`, none are written where
+    something is.
 
     With the format `iceberg`, `target` is a table of the Iceberg catalog that `writer` describes
     in the words of pyiceberg (`uri`, `warehouse`, `token` and so on).
@@ -150,15 +175,23 @@ def export(
         raise InvalidInputError(f"There is no format {format!r}", fix=nearest(format, EXPORTS))
     if mode not in MODES:
         raise InvalidInputError(f"There is no mode {mode!r}", fix=nearest(mode, MODES))
-    frame = read(spark, table, **options)
+    frame, told = read(spark, table, **options), dict(writer or {})
+    if format.lower() == "iceberg":
+        way = foretold_iceberg if dry_run else export_iceberg
+        return way(frame, target, mode, told)
     if dry_run:
         with translated("The rows cannot be counted"):
             return int(frame.count())
-    if format.lower() == "iceberg":
-        return export_iceberg(frame, target, mode, dict(writer or {}))
-    with translated(f"{target} cannot be written"):
-        frame.write.format(format.lower()).mode(mode).options(**dict(writer or {})).save(target)
-        return int(frame.count())
+    # Spark does not say whether it has ignored the rows.
+    said = "error" if mode == IGNORE else mode
+    try:
+        with _said_of_files(f"{target} cannot be written"):
+            frame.write.format(format.lower()).mode(said).options(**told).save(target)
+            return int(frame.count())
+    except InvalidInputError as error:
+        if mode == IGNORE and _EXISTS in error.why:
+            return 0
+        raise
 
 
 def convert(

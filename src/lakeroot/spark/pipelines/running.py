@@ -28,7 +28,7 @@ from lakeroot.spark.merge_clauses import (
     same_keys,
 )
 from lakeroot.spark.merging import check_keys, refuse_cut_keys
-from lakeroot.spark.moving import source_frame
+from lakeroot.spark.moving import files_blamed, source_frame
 from lakeroot.spark.opening import open_for, open_table
 from lakeroot.spark.options import ReadOptions, WriteOptions, parse
 from lakeroot.spark.pipelines import notes
@@ -187,7 +187,7 @@ class _Run:
         pipeline = self.pipeline
         names = [each.name for each in pipeline.sources] + [each.name for each in pipeline.steps]
         try:
-            with lent(self.spark, names):
+            with files_blamed(), lent(self.spark, names):
                 for source in pipeline.sources:
                     self._name(source.name, self._source(source))
                 for step in pipeline.steps:
