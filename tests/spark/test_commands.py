@@ -117,6 +117,46 @@ def test_every_job_can_be_tried_run_and_read_as_json(
     assert flat(again)["already_done"] is True
 
 
+def test_people_are_told_what_a_job_has_done_and_what_was_done_before(
+    spark, run, tmp_path: Path
+) -> None:
+    (tmp_path / "more.csv").write_text("50;fifty;x\n51;fifty-one;y\n")
+    more = [
+        *("job", "ingest", "shop.words", str(tmp_path / "more.csv"), "--format", "csv"),
+        *("--schema", "id long, word string, note string", "-R", "header=false", "-R", "sep=;"),
+        *("-W", "mergeSchema=true", "--job-id", "more"),
+    ]
+    code, said, aside = run(*more, "--dry-run")
+    assert (code, "note" in said, "Would write 2 rows" in aside) == (0, True, True), aside
+    assert version(run) == 1
+    assert "version 2: 2 rows came in" in run(*more)[1]
+    assert "version 2: the job was done before" in run(*more)[1]
+    assert "It was done before" in run(*more, "--dry-run")[2]
+    assert lakeroot.open(run.root)["shop.words"].count("note = 'x'") == 1
+    delete = ["job", "delete", "shop.words", "id >= 50", "--yes", "--job-id", "d"]
+    assert "2 rows deleted" in run(*delete)[1]
+    assert "done before" in run(*delete)[1]
+    assert "Would fold" in run("job", "compact", "shop.words", "--dry-run")[1]
+    assert "fragments before, 1 now" in run("job", "compact", "shop.words")[1]
+    assert "nothing to fold" in run("job", "compact", "shop.words", "--dry-run")[1]
+
+
+def test_a_dry_run_of_an_export_refuses_what_the_export_would(run, tmp_path: Path) -> None:
+    export = ["job", "export", "shop.words", str(tmp_path / "out"), "--dry-run"]
+    assert run(*export, "-f", "icebergg")[0] == 2
+    assert run(*export, "--mode", "upsert")[0] == 2
+    assert run(*export, "--column", "wrod")[0] == 3
+    assert run(*export, "-f", "iceberg", "-W", "uri=http://127.0.0.1:1", "-W", "type=rest")[0] == 6
+
+
+def test_a_backfill_is_by_expressions_or_by_a_function(run) -> None:
+    fill = ["job", "backfill", "shop.words", "--job-id", "b", "--set", "n=id"]
+    code, _, said = run(*fill, "--function", "tests.spark.test_commands:lengths")
+    assert (code, "exclude each other" in said) == (2, True)
+    code, _, said = run(*fill[:-2], "--function", "no_such_module:f")
+    assert (code, "PYTHONPATH" in said) == (2, True)
+
+
 def test_a_table_is_converted_into_another_catalog(spark, run, tmp_path: Path) -> None:
     other = str(tmp_path / "other")
     lakeroot.open(other, table_version_management="true").create_namespace("shop")

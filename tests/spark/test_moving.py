@@ -138,9 +138,9 @@ def test_the_first_line_of_a_csv_file_is_no_row_whether_there_is_a_schema_or_not
 ) -> None:
     (tmp_path / "a.csv").write_text("id,name\n1,x\n2,y\n")
     (tmp_path / "bare.csv").write_text("1,x\n2,y\n")
-    for given in ({}, {"schema": "id int, name string"}):
+    for schema in (None, "id int, name string"):
         done = lakeroot.spark.ingest(
-            spark, str(tmp_path / "a.csv"), "shop.t", format="csv", root=root, **given
+            spark, str(tmp_path / "a.csv"), "shop.t", format="csv", schema=schema, root=root
         )
         assert done.rows == 2
     options: dict[str, Any] = {"format": "csv", "schema": "id long, name string", "root": root}

@@ -81,6 +81,12 @@ def test_a_file_publishes_its_tables_together_and_once(spark, tmp_path, managed,
     ]
     again = pipelines.run_file(file, run_id="monday", spark=spark)
     assert again.already_done
+    assert again.tables == done.tables
+    told = commits.properties_of(
+        lance.dataset(namespace_client=managed, table_id=["shop", "orders"]), 1
+    )
+    assert told is not None
+    assert told["lakeroot.metrics"] == '{"rows": 3, "checks": 4}'
     orders.write_text("id,city,price\n2,Bergen,8\n4,Oslo,1\n")
     pipelines.run_file(file, run_id="tuesday", spark=spark)
     assert rows_of(managed, "shop", "orders") == [

@@ -9,8 +9,16 @@ from lakeroot.cli.copying import TARGET_PROFILE, TARGET_PROPERTY, target_of
 from lakeroot.cli.naming import DRY_RUN, YES, agreed, pairs
 from lakeroot.cli.output import print_done, print_value
 from lakeroot.cli.progress import shown_for
-from lakeroot.cli.sparking import JOB_ID, catalog_options, facts, job_group, spark_session
+from lakeroot.cli.sparking import (
+    JOB_ID,
+    catalog_options,
+    facts,
+    job_group,
+    print_changed,
+    spark_session,
+)
 from lakeroot.lake.opening import implementation
+from lakeroot.model.errors import InvalidInputError, TableColumnNotFoundError
 
 SET = click.option(
     "--set", "settings", multiple=True, metavar="COLUMN=EXPRESSION", help="A column; may repeat."
@@ -57,7 +65,7 @@ def update(
             agreed(f"Update {chosen} rows of {table}? Older versions keep them.", yes=yes)
         with shown_for(session, "Spark: update"):
             done = pipeline.update(session, table, **given)
-    print_done(ctx, f"{table} is at version {done.version}.", **facts(done))
+    print_changed(ctx, table, done, f"{done.updated} rows updated")
 
 
 @job_group.command("index")
@@ -114,6 +122,8 @@ def backfill(
     from lakeroot import spark as pipeline
     from lakeroot.spark.functions import function_named
 
+    if function and settings:
+        raise InvalidInputError("--set and --function exclude each other")
     given: dict[str, Any] = {
         "values": function_named(function) if function else pairs(settings),
         "reads": list(reads) or None,
@@ -128,10 +138,8 @@ def backfill(
         return
     with spark_session("backfill") as session:
         done = pipeline.backfill(session, table, **given)
-    if done.already_done:
-        print_done(ctx, f"The job {job_id} was done before.", **facts(done))
-        return
-    print_done(ctx, f"{table} is at version {done.version}.", **facts(done))
+    text = f"{done.computed} of {done.fragments} fragments computed"
+    print_changed(ctx, table, done, text)
 
 
 @job_group.command("export")
@@ -159,6 +167,8 @@ def export(
 ) -> None:
     """Write a table as files of another format, or into an Iceberg catalog."""
     from lakeroot import spark as pipeline
+    from lakeroot.spark.failures import nearest
+    from lakeroot.spark.moving import check_export
 
     where = catalog_options(ctx)
     reading: dict[str, Any] = {
@@ -167,8 +177,15 @@ def export(
         "version": version,
     }
     if dry_run:
-        rows = table_of(ctx, table).count(predicate, version)
-        print_value(ctx, "would export", rows)
+        found = table_of(ctx, table)
+        check_export(kind, mode, target, pairs(writer))
+        for column in columns:
+            if column not in found.schema.names:
+                raise TableColumnNotFoundError(
+                    f"Table {table} has no column {column!r}",
+                    fix=nearest(column, found.schema.names),
+                )
+        print_value(ctx, "would export", found.count(predicate, version))
         return
     with spark_session("export") as session:
         rows = pipeline.export(
@@ -229,7 +246,4 @@ def convert(
     if dry_run:
         print_done(ctx, f"Would write {done.rows} rows.", **facts(done))
         return
-    if done.already_done:
-        print_done(ctx, f"{called} in {target} was written before.", **facts(done))
-        return
-    print_done(ctx, f"{called} in {target} is at version {done.version}.", **facts(done))
+    print_changed(ctx, f"{called} in {target}", done, f"{done.rows} rows written")

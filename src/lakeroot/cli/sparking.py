@@ -169,8 +169,18 @@ def job_group() -> None:
 @click.argument("source")
 @click.option("-f", "--format", "kind", default="parquet", show_default=True, help="Spark's word.")
 @click.option("--mode", default="append", show_default=True, help="append, overwrite or create.")
+@click.option(
+    "--schema", help="The columns of the files, in Spark's words: 'id long, name string'."
+)
 @JOB_ID
 @READER
+@click.option(
+    "-W",
+    "--writer",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Option of the write: blobs, vectors, mergeSchema …",
+)
 @DRY_RUN
 @click.pass_context
 def ingest(
@@ -179,24 +189,31 @@ def ingest(
     source: str,
     kind: str,
     mode: str,
+    schema: str | None,
     job_id: str | None,
     reader: tuple[str, ...],
+    writer: tuple[str, ...],
     dry_run: bool,
 ) -> None:
-    """Load files into a table."""
+    """Load files, or an Iceberg table, into a table."""
     from lakeroot import spark as pipeline
     from lakeroot.spark.moving import source_frame
 
-    given: dict[str, Any] = {"format": kind, "reader": pairs(reader)}
-    writing = {**({"job_id": job_id} if job_id else {}), "mode": mode, **catalog_options(ctx)}
+    given: dict[str, Any] = {"format": kind, "reader": pairs(reader), "schema": schema}
+    named = {"job_id": job_id} if job_id else {}
+    writing = {**pairs(writer), **named, "mode": mode, **catalog_options(ctx)}
     with spark_session("ingest") as session:
         if dry_run:
-            pipeline.ingest(session, source, table, dry_run=True, **given, **writing)
+            done = pipeline.ingest(session, source, table, dry_run=True, **given, **writing)
             frame = source_frame(session, source, **given)
             print_rows(ctx, ["column", "type"], frame.dtypes)
+            before = (
+                "It was done before." if done.already_done else f"Would write {done.rows} rows."
+            )
+            click.echo(before, err=True)
             return
         done = pipeline.ingest(session, source, table, **given, **writing)
-    print_done(ctx, f"{table} is at version {done.version}.", **facts(done))
+    print_changed(ctx, table, done, f"{done.rows} rows came in, in {done.files} files")
 
 
 @job_group.command("merge")
@@ -250,7 +267,8 @@ def merge(
         rows = done.inserted + done.updated + done.deleted
         print_done(ctx, f"Would {text} rows.", **{"would merge": rows}, **facts(done))
         return
-    print_done(ctx, f"{table} is at version {done.version}.", **facts(done))
+    did = f"{done.inserted} rows inserted, {done.updated} updated, {done.deleted} deleted"
+    print_changed(ctx, table, done, did)
 
 
 @job_group.command("delete")
@@ -274,7 +292,7 @@ def delete(
     agreed(f"Delete {doomed} rows of {table}? Older versions keep them.", yes=yes)
     with spark_session("delete") as session:
         done = pipeline.delete(session, table, where=predicate, **where)
-    print_done(ctx, f"{table} is at version {done.version}.", **facts(done))
+    print_changed(ctx, table, done, f"{done.deleted} rows deleted")
 
 
 @job_group.command("compact")
@@ -288,7 +306,19 @@ def compact(ctx: click.Context, table: str, dry_run: bool) -> None:
     where = catalog_options(ctx)
     with spark_session("compact") as session:
         done = pipeline.compact(session, table, dry_run=dry_run, **where)
-    print_done(ctx, f"{table} is at version {done.version}.", **facts(done))
+    if dry_run:
+        text = f"Would fold some of {done.fragments_before} fragments, with {done.tasks} tasks."
+        nothing = f"There is nothing to fold in {done.fragments_before} fragments."
+        print_done(ctx, text if done.tasks else nothing, **facts(done))
+        return
+    folded = f"{done.fragments_before} fragments before, {done.fragments_after} now"
+    print_changed(ctx, table, done, folded)
+
+
+def print_changed(ctx: click.Context, table: str, done: Any, did: str) -> None:
+    """Say what a job has done to a table, or that it was done before."""
+    was = "the job was done before" if getattr(done, "already_done", False) else did
+    print_done(ctx, f"{table} is at version {done.version}: {was}.", **facts(done))
 
 
 def facts(result: Any) -> dict[str, Any]:

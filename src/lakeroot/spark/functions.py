@@ -12,9 +12,11 @@ def function_named(text: str) -> Callable[..., Any]:
     module, _, name = text.partition(":")
     try:
         found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
+    except Exception as error:  # whatever the module does when it is imported
         raise InvalidInputError(
-            f"The function {text!r} cannot be found", str(error), "Write it as module:function"
+            f"The function {text!r} cannot be found",
+            f"{type(error).__name__}: {error}",
+            "Write it as module:function, and set PYTHONPATH to the directory of the module",
         ) from error
     if not callable(found):
         raise InvalidInputError(f"{text!r} is not a function")

@@ -30,7 +30,7 @@ def export_iceberg(frame: DataFrame, target: str, mode: str, properties: Mapping
     failed job are deleted.
     """
     rows = _widened(frame)
-    catalog, table = _found(target, mode, properties)
+    catalog, table = find_target(target, mode, properties)
     if table is not None and mode == IGNORE:
         return 0
     with iceberg_asked(f"The Iceberg table {target} cannot be written"):
@@ -73,14 +73,14 @@ def foretold_iceberg(
     frame: DataFrame, target: str, mode: str, properties: Mapping[str, str]
 ) -> int:
     """Look at the table that rows would go into, and count the rows; nothing is written."""
-    _, table = _found(target, mode, properties)
+    _, table = find_target(target, mode, properties)
     if table is not None and mode == IGNORE:
         return 0
     with translated("The rows cannot be counted"):
         return int(frame.count())
 
 
-def _found(target: str, mode: str, properties: Mapping[str, str]) -> tuple[Any, Any]:
+def find_target(target: str, mode: str, properties: Mapping[str, str]) -> tuple[Any, Any]:
     """Open the catalog, and the table if there is one; refuse one that must not be there."""
     from pyiceberg.catalog import load_catalog
     from pyiceberg.exceptions import NoSuchTableError

@@ -11,7 +11,12 @@ from lakeroot.model.errors import InternalError, InvalidInputError, TableAlready
 from lakeroot.spark.catalogs import exists
 from lakeroot.spark.failures import nearest, translated
 from lakeroot.spark.fitting import check_encodings, fit, new_columns
-from lakeroot.spark.iceberg_exports import IGNORE, export_iceberg, foretold_iceberg
+from lakeroot.spark.iceberg_exports import (
+    IGNORE,
+    export_iceberg,
+    find_target,
+    foretold_iceberg,
+)
 from lakeroot.spark.iceberg_imports import iceberg_frame
 from lakeroot.spark.opening import open_table
 from lakeroot.spark.options import WriteOptions, parse, table_of
@@ -152,6 +157,20 @@ def _said_of_files(what: str) -> Iterator[None]:
         raise InvalidInputError(what, error.why) from error
 
 
+def check_export(kind: str, mode: str, target: str, writer: Mapping[str, str]) -> None:
+    """Refuse an export that cannot be, as far as that can be seen without Spark."""
+    _check_words(kind, mode)
+    if kind.lower() == "iceberg":
+        find_target(target, mode, writer)
+
+
+def _check_words(kind: str, mode: str) -> None:
+    if kind.lower() not in EXPORTS:
+        raise InvalidInputError(f"There is no format {kind!r}", fix=nearest(kind, EXPORTS))
+    if mode not in MODES:
+        raise InvalidInputError(f"There is no mode {mode!r}", fix=nearest(mode, MODES))
+
+
 def export(
     spark: SparkSession,
     table: str | None,
@@ -171,10 +190,7 @@ def export(
     With the format `iceberg`, `target` is a table of the Iceberg catalog that `writer` describes
     in the words of pyiceberg (`uri`, `warehouse`, `token` and so on).
     """
-    if format.lower() not in EXPORTS:
-        raise InvalidInputError(f"There is no format {format!r}", fix=nearest(format, EXPORTS))
-    if mode not in MODES:
-        raise InvalidInputError(f"There is no mode {mode!r}", fix=nearest(mode, MODES))
+    _check_words(format, mode)
     frame, told = read(spark, table, **options), dict(writer or {})
     if format.lower() == "iceberg":
         way = foretold_iceberg if dry_run else export_iceberg

@@ -85,9 +85,13 @@ def do_jobs(spark: SparkSession, pipeline: Pipeline, run_id: str) -> tuple[JobRe
             raise type(error)(
                 f"Job {number} of pipeline {pipeline.name!r}, {job}, failed: {error.what}",
                 error.why,
-                f"{error.fix.rstrip('.')}. {again}" if error.fix else again,
+                " ".join([_sentence(error.fix), again]) if error.fix else again,
             ) from error
     return tuple(results)
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "?")) else f"{text}."
 
 
 def _once(spark: SparkSession, pipeline: Pipeline, job: Job, identity: str) -> JobResult:

@@ -55,6 +55,7 @@ from lakeroot.spark.write_tasks import run as write_all
 from lakeroot.spark.writing import prepare
 
 PIPELINE, RUN, LINEAGE = "lakeroot.pipeline", "lakeroot.run", "lakeroot.sources"
+METRICS = "lakeroot.metrics"
 # What becomes of rows whose keys the table has, and of those whose keys it has not.
 _CLAUSES: Mapping[str, tuple[list[Clause], list[Clause]]] = {
     "merge": ([UPDATE], [INSERT]),
@@ -117,7 +118,10 @@ def _publish(spark: SparkSession, pipeline: Pipeline, identity: str) -> Pipeline
     def attempt() -> PipelineResult:
         published = _published(pipeline, identity)
         if _is_done(pipeline, published):
-            found = tuple(TableResult(name, version, 0) for name, version in published.items())
+            found = tuple(
+                TableResult(name, version, _rows_noted(pipeline, identity, name))
+                for name, version in published.items()
+            )
             return PipelineResult(pipeline.name, identity, found, {}, already_done=True)
         done = _Run(spark, pipeline, identity, published).execute()
         _note_publication(pipeline, done)
@@ -151,6 +155,12 @@ def _published(pipeline: Pipeline, run_id: str) -> dict[str, int]:
     return found
 
 
+def _rows_noted(pipeline: Pipeline, run_id: str, name: str) -> int:
+    """Find how many rows a run has published; none, where nobody lived to note it."""
+    note = notes.noted(_ref(pipeline, name), notes.id_of(pipeline.name, run_id, notes.PUBLISH))
+    return int(notes.what_was_done(note).get("rows", 0)) if note is not None else 0
+
+
 def _note_publication(pipeline: Pipeline, done: PipelineResult) -> None:
     """Note what was published: jobs may clean up the versions that tell of it."""
     identity = notes.id_of(pipeline.name, done.run_id, notes.PUBLISH)
@@ -181,6 +191,7 @@ class _Run:
         self.versions: dict[str, int] = {}
         self.plans: list[WritePlan] = []
         self.kept: list[DataFrame] = []
+        self.rows: dict[str, int] = {}
 
     def execute(self) -> PipelineResult:
         """Do everything up to the publication; remove everything if anything fails."""
@@ -192,7 +203,7 @@ class _Run:
                     self._name(source.name, self._source(source))
                 for step in pipeline.steps:
                     self._name(step.name, self._step(step))
-                rows = {each.table: self._checked(each) for each in self.targets}
+                rows = self.rows = {each.table: self._checked(each) for each in self.targets}
                 pending = [self._written(each) for each in self.targets]
         except BaseException:
             discard(self.plans)
@@ -289,7 +300,7 @@ class _Run:
         else:
             comes = fragments or plan.widened is not None
             operation = lance.LanceOperation.Append(fragments) if comes else None
-        return Pending(plan, operation, files, self._properties())
+        return Pending(plan, operation, files, self._properties(target))
 
     def _merged(self, target: Target, plan: WritePlan, rows: DataFrame) -> Pending:
         refuse_cut_keys(plan, target.keys)
@@ -298,15 +309,19 @@ class _Run:
         changes, tasks = merge_changes(rows, plan, merge)
         parts = run_changes(changes, plan, tasks)
         files = tuple(name for part in parts for name in part.written.files)
-        return Pending(plan, operation_of(parts, plan), files, self._properties(), strict=True)
+        return Pending(
+            plan, operation_of(parts, plan), files, self._properties(target), strict=True
+        )
 
-    def _properties(self) -> dict[str, str]:
+    def _properties(self, target: Target) -> dict[str, str]:
+        metrics = {"rows": self.rows[target.table], "checks": len(target.checks)}
         message = {MESSAGE: self.pipeline.message} if self.pipeline.message else {}
         return {
             JOB: _job(self.pipeline, self.run_id),
             PIPELINE: self.pipeline.name,
             RUN: self.run_id,
             LINEAGE: json.dumps(self.versions),
+            METRICS: json.dumps(metrics),
             **message,
         }
 
