@@ -29,7 +29,8 @@ FILE = """\
 name: daily
 catalog: {root: lake, properties: {table_version_management: true}}
 sources:
-  raw: {format: csv, path: orders.csv, schema: "id INT, city STRING, price INT"}
+  raw:
+    {format: csv, path: orders.csv, schema: "id INT, city STRING, price INT", options: {header: no}}
 tables:
   - {table: shop.orders, from: raw, mode: append}
 jobs:

@@ -11,7 +11,7 @@ from pyspark.sql import types as st
 from lakeroot.model.errors import ConcurrentModificationError
 from lakeroot.spark.catalogs import Catalog, TableRef
 from lakeroot.spark.options import WriteOptions
-from lakeroot.spark.publishing import NotPublished, Pending, publish_together
+from lakeroot.spark.publishing import NotPublished, Pending, discard, publish_together
 from lakeroot.spark.write_tasks import write_rows
 from lakeroot.spark.writing import finish, prepare
 
@@ -28,9 +28,10 @@ def catalog(request, root):
     return made
 
 
-def written(catalog, name, ids, mode="append", strict=False):
+def written(catalog, name, ids, mode="append", strict=False, aside=False):
     """Write rows aside, as a task of Spark does."""
-    plan = prepare(TableRef(catalog, ("shop", name)), SCHEMA, WriteOptions(mode=mode))
+    ref = TableRef(catalog, ("shop", name))
+    plan = prepare(ref, SCHEMA, WriteOptions(mode=mode), aside=aside)
     part = write_rows(plan, [pa.record_batch({"id": pa.array(ids, pa.int64())})])
     if plan.dataset is None:
         operation = lance.LanceOperation.Overwrite(part.schema, list(part.fragments))
@@ -54,6 +55,64 @@ def test_new_and_old_tables_change_in_one_commit(catalog):
     assert ids(catalog, "b") == [3]
     messages = [entry.message for entry in catalog.connect().catalog.history()]
     assert messages.count("both") == messages.count("first") == 1
+
+
+def names(catalog):
+    listed = catalog.connect().list_tables(lance_namespace.ListTablesRequest(id=["shop"]))
+    return sorted(listed.tables)
+
+
+def test_new_tables_get_their_names_and_their_rows_in_one_commit(catalog):
+    def history():
+        return [entry.message for entry in catalog.connect().catalog.history()]
+
+    before = history()
+    pending = [written(catalog, name, [number], aside=True) for number, name in enumerate("abc")]
+    assert names(catalog) == []
+    assert history() == before
+
+    assert publish_together(catalog, pending, "all") == {"shop.a": 1, "shop.b": 1, "shop.c": 1}
+
+    assert names(catalog) == ["a", "b", "c"]
+    assert [ids(catalog, name) for name in "abc"] == [[0], [1], [2]]
+    assert history() == ["all", *before]
+    assert publish_together(catalog, [written(catalog, "a", [9])], "more") == {"shop.a": 2}
+    assert ids(catalog, "a") == [0, 9]
+
+
+def test_what_was_written_aside_goes_when_it_is_not_published(catalog):
+    publish_together(catalog, [written(catalog, "old", [1])], "")
+    pending = [written(catalog, "a", [2], aside=True), written(catalog, "old", [3], strict=True)]
+    publish_together(catalog, [written(catalog, "old", [4])], "meanwhile")
+
+    with pytest.raises(NotPublished):
+        publish_together(catalog, pending, "both")
+    discard([each.plan for each in pending])
+
+    assert names(catalog) == ["old"]
+    assert ids(catalog, "old") == [1, 4]
+    assert not Path(pending[0].plan.table.location).exists()
+
+
+def test_a_name_that_is_taken_meanwhile_is_a_conflict_and_loses_nothing(catalog):
+    mine = written(catalog, "a", [1], aside=True)
+    publish_together(catalog, [written(catalog, "a", [2])], "theirs")
+
+    with pytest.raises(NotPublished) as raised:
+        publish_together(catalog, [mine], "mine")
+    discard([mine.plan])
+
+    assert isinstance(raised.value.__cause__, ConcurrentModificationError)
+    assert ids(catalog, "a") == [2]
+
+
+def test_a_table_that_got_its_name_is_not_removed_with_what_failed(catalog):
+    mine = written(catalog, "a", [1], aside=True)
+    publish_together(catalog, [mine], "")
+
+    discard([mine.plan])  # as after an answer that was lost
+
+    assert ids(catalog, "a") == [1]
 
 
 def test_appends_take_what_others_have_added_meanwhile(catalog):

@@ -38,7 +38,6 @@ from lakeroot.model.rules import require_room_for_table
 from lakeroot.model.texts import require_text
 from lakeroot.namespace.border import ecosystem_error, translated
 from lakeroot.namespace.staging import StagingClient
-from lakeroot.storage.lance_dir.placement import hashed
 from lakeroot.storage.overlay import Overlay
 from lakeroot.tables import rows
 from lakeroot.tables.arrow import ArrowData, check_new_schema
@@ -216,9 +215,8 @@ class Transaction:
         require_room_for_table(draft, identifier)
         kept = checked_properties(properties)
         check_new_schema(ArrowData(data).schema)
-        # Always a directory of its own, even where V1 clients look for names: they must not see
-        # the table before the others are published.
-        table = Table(identifier, hashed(identifier), kept)
+        # The table must not be seen before the others are published.
+        table = Table(identifier, self._catalog.place_unseen(identifier), kept)
         rows.create(self._plain(table), data, mode=CreateMode.CREATE)
         self._created[identifier] = table
 

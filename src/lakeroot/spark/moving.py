@@ -38,6 +38,7 @@ EXPORTS = ("parquet", "csv", "json", "orc", "iceberg")
 MODES = ("error", "errorifexists", "append", "overwrite", "ignore")
 # The first line of a CSV file names its columns; with a schema, Spark checks that it names those.
 _CSV = {"header": "true", "inferSchema": "true", "enforceSchema": "false"}
+_OTHER_HEADER = "CSV header does not conform"
 _CORRUPT = "_corrupt_record"
 _EXISTS = "[PATH_ALREADY_EXISTS]"
 # What Spark says of a file that it cannot read, and of what its readers and writers do not take.
@@ -138,10 +139,13 @@ def files_blamed() -> Iterator[None]:
         found = _UNREADABLE.search(str(error.__cause__))
         if found is None:
             raise
+        is_header = _OTHER_HEADER in str(error.__cause__)
         raise InvalidInputError(
             f"The file {found[1]} cannot be read",
             error.why,
-            "Check that it is whole, and of the format that was named",
+            "Name the columns in its first line as the schema does, or say `header: false`"
+            if is_header
+            else "Check that it is whole, and of the format that was named",
         ) from error
 
 

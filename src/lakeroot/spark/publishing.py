@@ -8,7 +8,9 @@ from typing import Any
 import lance
 
 from lakeroot.catalog.version_commits import VersionCommits
+from lakeroot.model.commits import Change
 from lakeroot.model.errors import (
+    AlreadyExistsError,
     ConcurrentModificationError,
     InvalidInputError,
     LakerootError,
@@ -17,6 +19,7 @@ from lakeroot.model.errors import (
 )
 from lakeroot.namespace.staging import StagingClient
 from lakeroot.spark import receipts
+from lakeroot.spark.asides import naming
 from lakeroot.spark.catalogs import Catalog
 from lakeroot.spark.commits import commit
 from lakeroot.spark.failures import translated
@@ -58,14 +61,21 @@ def publish_together(catalog: Catalog, pending: Sequence[Pending], message: str)
     client: Any = catalog.connect()
     staging = StagingClient(client)
     changed = [each for each in pending if each.operation is not None]
+    new: list[Change] = []
     try:
         versions = {str(each.plan.table.ref): _staged(staging, each) for each in changed}
+        for each in changed:
+            if each.plan.is_aside:
+                new += naming(each.plan.table)
     except BaseException as error:
         staging.discard()
         raise NotPublished from error
     try:
         with translated("The tables cannot be published"):
-            VersionCommits(client.catalog).commit_staged(staging.staged, (), message)
+            VersionCommits(client.catalog).commit_staged(staging.staged, new, message)
+    except AlreadyExistsError as error:
+        staging.discard()
+        raise NotPublished from _made_meanwhile(error)
     except (ConcurrentModificationError, InvalidInputError, NotFoundError) as error:
         staging.discard()
         raise NotPublished from error
@@ -76,9 +86,18 @@ def publish_together(catalog: Catalog, pending: Sequence[Pending], message: str)
     return versions
 
 
+def _made_meanwhile(error: LakerootError) -> ConcurrentModificationError:
+    """Say that a new table is there by now, made by another: a run goes on from that one."""
+    return ConcurrentModificationError(
+        error.what, "another writer made it while the run ran", "Run it again"
+    )
+
+
 def _staged(staging: StagingClient, each: Pending) -> int:
     """Commit a change on a table, with the new version kept back."""
     plan = each.plan
+    if plan.is_aside:
+        return _first(each)
     identifier = plan.table.ref.identifier
     base = staging.base_version(identifier)
     if each.strict and base != plan.read_version:
@@ -103,6 +122,20 @@ def _staged(staging: StagingClient, each: Pending) -> int:
             namespace_client_managed_versioning=True,
             **arguments,
         )
+    return int(done.version)
+
+
+def _first(each: Pending) -> int:
+    """Write the first version of a table where nobody looks for one."""
+    plan = each.plan
+    done = commit(
+        plan.table,
+        plan.table.location,
+        each.operation,
+        read_version=0,
+        properties=each.properties,
+        stable_row_ids=plan.options.stable_row_ids or None,
+    )
     return int(done.version)
 
 

@@ -39,6 +39,8 @@ class WritePlan:
     widened: bytes | None = field(default=None, repr=False)
     read_version: int = 0
     declared_here: bool = False
+    # Whether the table has no name yet, but a place: it gets its name with its first version.
+    is_aside: bool = False
     # The name of this very attempt, for its receipts: a job may be run again under its own name,
     # and must never take what an earlier run has committed for its own leavings.
     attempt: str = field(default_factory=lambda: uuid.uuid4().hex)

@@ -20,6 +20,7 @@ from lakeroot.model.errors import (
     TableNotFoundError,
 )
 from lakeroot.spark import receipts
+from lakeroot.spark.asides import discard_aside, is_named, place_aside
 from lakeroot.spark.catalogs import Located, TableRef, exists, locate, located_from
 from lakeroot.spark.commits import JOB, MESSAGE, commit, find_commit, find_job
 from lakeroot.spark.distribute import until_uncontested
@@ -83,8 +84,14 @@ def fill(frame: DataFrame, plan: WritePlan) -> WriteResult:
     return finish(plan, written)
 
 
-def prepare(ref: TableRef, schema: st.StructType, options: WriteOptions) -> WritePlan:
-    """Check everything that can be wrong, and name the place for the files."""
+def prepare(
+    ref: TableRef, schema: st.StructType, options: WriteOptions, *, aside: bool = False
+) -> WritePlan:
+    """Check everything that can be wrong, and name the place for the files.
+
+    The name of a new table is reserved, unless it is written aside: then nobody sees it before it
+    is published.
+    """
     mode = mode_of(options)
     check_columns(schema, ref)
     found = exists(ref)
@@ -115,6 +122,9 @@ def prepare(ref: TableRef, schema: st.StructType, options: WriteOptions) -> Writ
     if found is not None:
         version = open_table(found).version
         return WritePlan(found, mode, columns, job, options, read_version=version)
+    place = place_aside(ref) if aside else None
+    if place is not None:
+        return WritePlan(place, mode, columns, job, options, is_aside=True)
     table, declared = _declared(ref)
     return WritePlan(table, mode, columns, job, options, declared_here=declared)
 
@@ -307,6 +317,8 @@ def _committed_on(
 
 def _surely_uncommitted(plan: WritePlan) -> bool:
     try:
+        if plan.is_aside:
+            return not is_named(plan.table)
         return find_job(newest_of(plan), JOB, plan.job, newer_than=plan.read_version) is None
     except TableNotFoundError:
         return True
@@ -320,6 +332,9 @@ def abort(plan: WritePlan) -> None:
     If it is not certain that nothing was committed, everything stays where it is.
     """
     if not _surely_uncommitted(plan):
+        return
+    if plan.is_aside:
+        discard_aside(plan.table)
         return
     receipts.settle(plan.table, plan.attempt, ())
     if plan.declared_here:

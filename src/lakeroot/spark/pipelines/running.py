@@ -285,7 +285,7 @@ class _Run:
         else:
             schema = rows.schema
         options = parse(WriteOptions, {**target.options, "mode": mode})
-        plan = prepare(ref, schema, options)
+        plan = prepare(ref, schema, options, aside=self.pipeline.atomic)
         self.plans.append(plan)
         if merging:
             return self._merged(target, plan, rows)

@@ -1,0 +1,59 @@
+"""New tables that have a place and no name yet: they get it when they are published.
+
+A table that is published with others must not be seen before them, not even its name. So it is
+written into a directory of its own that no catalog knows, and nobody but `gc` would ever find it.
+"""
+
+from typing import Any
+
+from lakeroot.catalog.catalog import Catalog
+from lakeroot.catalog.versions import TableVersions
+from lakeroot.model.commits import Change, RegisterTable
+from lakeroot.model.errors import TableNotFoundError
+from lakeroot.model.records import Table
+from lakeroot.model.rules import require_room_for_table
+from lakeroot.spark.catalogs import Located, TableRef, locate
+from lakeroot.spark.commits import files_of
+from lakeroot.storage.overlay import Overlay
+
+
+def place_aside(ref: TableRef) -> Located | None:
+    """Choose a place for a new table; nothing, where its name is reserved and it has one."""
+    try:
+        locate(ref)
+    except TableNotFoundError:
+        catalog = _catalog(ref)
+        store = catalog.store
+        require_room_for_table(Overlay(store.read()), ref.identifier)
+        options = dict(store.root.storage_options) or None
+        return Located(ref, store.uri(catalog.place_unseen(ref.identifier)), options)
+    return None
+
+
+def naming(table: Located) -> list[Change]:
+    """Say what gives a table that was written aside its name and its versions."""
+    catalog = _catalog(table.ref)
+    new = Table(table.ref.identifier, catalog.store.location_of(table.location), {})
+    versions = TableVersions(catalog)
+    named = RegisterTable(new.identifier, new.location, new.properties)
+    return [named, *versions.taken_in(versions.known(new))]
+
+
+def is_named(table: Located) -> bool:
+    """Tell whether a table that was written aside has got its name."""
+    try:
+        return locate(table.ref).location == table.location
+    except TableNotFoundError:
+        return False
+
+
+def discard_aside(table: Located) -> None:
+    """Remove a table that gets no name."""
+    files_of(table).delete_directory("")
+
+
+def _catalog(ref: TableRef) -> Catalog:
+    # Only catalogs of our own publish several tables at once.
+    client: Any = ref.catalog.connect() if ref.catalog is not None else None
+    catalog: Catalog = client.catalog
+    return catalog
