@@ -71,7 +71,7 @@ def test_rows_of_a_metastore_are_as_large_as_their_files(spark, root):
 @pytest.mark.usefixtures("table", "small_broadcasts")
 def test_a_merge_does_not_send_the_whole_table_to_every_task(spark, root, plain, monkeypatch):
     if plain:  # as over Connect
-        monkeypatch.setattr(frames, "relation", lambda *_: None)
+        monkeypatch.setattr(frames, "relation", lambda *_, **__: None)
     source = spark.range(ROWS // 2, ROWS * 2).selectExpr("id", "0L AS k", "'x' AS word")
     plan = prepare(
         table_of({"root": root, "table": "shop.t"}), source.schema, WriteOptions(mode="append")
