@@ -14,6 +14,7 @@ from typing import Any
 import lance
 import pyarrow as pa
 from lance.fragment import FragmentMetadata
+from lance.udf import BatchUDF
 from pyspark.sql import SparkSession
 
 from lakeroot.model.errors import InvalidInputError, LakerootError
@@ -216,6 +217,30 @@ def _key(fragment: lance.LanceFragment, columns: str) -> str:
     return key_of([file.path for file in fragment.metadata.files], columns)
 
 
+class _Function:
+    """A function of a user that remembers what it raised: Lance tells of it without its kind."""
+
+    def __init__(self, function: BatchFunction) -> None:
+        self._function = function
+        self.raised: Exception | None = None
+
+    def __call__(self, batch: pa.RecordBatch) -> Any:
+        try:
+            return self._function(batch)
+        except Exception as error:
+            self.raised = error
+            raise
+
+
+def _raised(what: str, error: Exception) -> LakerootError:
+    said = " ".join(str(error).split())
+    return InvalidInputError(
+        what,
+        f"the function raised {type(error).__name__}{': ' if said else ''}{said}",
+        "Mend it, and run the backfill again; with `resume='anyway'` what is finished is kept",
+    )
+
+
 def _compute(work: Backfill, number: int) -> tuple[str, Finished, Any]:
     """Compute the new columns of one fragment, and leave a note of the finished file."""
     dataset = reopened(work.plan.scan)
@@ -223,13 +248,17 @@ def _compute(work: Backfill, number: int) -> tuple[str, Finished, Any]:
     values: Any = work.values
     if isinstance(values, Mapping):
         values = {name: whole(expression) for name, expression in values.items()}
+    is_plain = callable(values) and not isinstance(values, BatchUDF)
+    function = _Function(values) if is_plain else None
     columns = list(work.reads) if work.reads else None
     try:
         metadata, schema = fragment.merge_columns(
-            values, columns=columns, batch_size=work.batch_size
+            function or values, columns=columns, batch_size=work.batch_size
         )
     except Exception as error:
         what = f"Fragment {number} of table {work.table.ref} cannot be computed"
+        if function is not None and function.raised is not None:
+            raise _raised(what, function.raised) from error
         raise _told(what, error, _ADVICE[callable(values)]) from error
     before = {file.path for file in fragment.metadata.files}
     new = [file for file in metadata.to_json()["files"] if file["path"] not in before]
