@@ -1,5 +1,8 @@
 """Publishing several tables at once; no Spark session is needed for what happens in the driver."""
 
+import os
+import time
+from datetime import timedelta
 from pathlib import Path
 
 import lance
@@ -8,12 +11,15 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as st
 
+from lakeroot.catalog.version_files import VersionFiles
 from lakeroot.model.errors import ConcurrentModificationError
 from lakeroot.spark.catalogs import Catalog, TableRef
 from lakeroot.spark.options import WriteOptions
 from lakeroot.spark.publishing import NotPublished, Pending, discard, publish_together
 from lakeroot.spark.write_tasks import write_rows
 from lakeroot.spark.writing import finish, prepare
+from tests.iceberg.servers import weed
+from tests.iceberg.test_gc import Place
 
 SCHEMA = st.StructType([st.StructField("id", st.LongType())])
 
@@ -92,6 +98,62 @@ def test_what_was_written_aside_goes_when_it_is_not_published(catalog):
     assert names(catalog) == ["old"]
     assert ids(catalog, "old") == [1, 4]
     assert not Path(pending[0].plan.table.location).exists()
+
+
+def test_gc_leaves_what_a_run_has_written_aside_however_short_its_window(catalog):
+    pending = written(catalog, "a", [1], aside=True)
+    aged = time.time() - 3 * 24 * 3600
+    for file in Path(pending.plan.table.location).rglob("*"):
+        os.utime(file, (aged, aged))
+
+    catalog.connect().gc(timedelta(0))
+
+    publish_together(catalog, [pending], "")
+    assert ids(catalog, "a") == [1]
+
+
+def test_the_names_of_new_tables_go_too_when_a_commit_is_taken_back(catalog, monkeypatch):
+    """Somebody puts the next version of a table there, in the moment before ours is."""
+    publish_together(catalog, [written(catalog, "old", [1])], "")
+    pending = [written(catalog, "old", [2]), written(catalog, "new", [3], aside=True)]
+    final = VersionFiles.finalise
+
+    def overtaken(files, manifest, content, **options):
+        place = Path(pending[0].plan.table.location) / manifest.final_path
+        place.write_bytes(content + b"theirs")
+        return final(files, manifest, content, **options)
+
+    monkeypatch.setattr(VersionFiles, "finalise", overtaken)
+    with pytest.raises(NotPublished):
+        publish_together(catalog, pending, "both")
+    discard([each.plan for each in pending])
+
+    assert names(catalog) == ["old"]
+    assert not Path(pending[1].plan.table.location).exists()
+
+
+def test_a_run_does_not_replace_the_first_rows_of_another(catalog):
+    catalog.connect().declare_table(lance_namespace.DeclareTableRequest(id=["shop", "a"]))
+    mine = written(catalog, "a", [1], aside=True)
+    publish_together(catalog, [written(catalog, "a", [2])], "theirs")
+
+    with pytest.raises(NotPublished) as raised:
+        publish_together(catalog, [mine], "mine")
+
+    assert isinstance(raised.value.__cause__, ConcurrentModificationError)
+    assert ids(catalog, "a") == [2]
+
+
+def test_an_iceberg_catalog_names_new_tables_one_by_one(tmp_path):
+    with weed(tmp_path) as server:
+        place = Place(server, tmp_path / "tables", "impl")
+        iceberg = Catalog.of("lakeroot.IcebergNamespace", place.properties)
+        ref = TableRef(iceberg, (place.name, "fresh"))
+
+        plan = prepare(ref, SCHEMA, WriteOptions(mode="append"), aside=True)
+
+        assert plan.declared_here
+        assert not plan.is_aside
 
 
 def test_a_name_that_is_taken_meanwhile_is_a_conflict_and_loses_nothing(catalog):

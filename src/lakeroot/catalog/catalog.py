@@ -37,7 +37,6 @@ from lakeroot.model.records import Namespace, Table
 from lakeroot.model.rules import require_namespace, require_table
 from lakeroot.model.texts import require_text
 from lakeroot.storage.contract import MARKER, CommitsEach, HistoryEntry, Store, View
-from lakeroot.storage.lance_dir.placement import hashed, is_flat
 from lakeroot.storage.overlay import Overlay
 from lakeroot.tables.options import CreateMode
 
@@ -146,14 +145,6 @@ class Catalog:
     ) -> Table:
         """Reserve a name and a location for a table that has no data yet."""
         return self.declare_tables([(identifier, properties or {})], location=location)[0]
-
-    def place_unseen(self, identifier: Identifier) -> str:
-        """Choose a location for a new table that nobody sees before it gets its name.
-
-        Always a directory of its own, even where V1 clients look for names.
-        """
-        place = self.store.place(identifier)
-        return hashed(identifier) if is_flat(place) else place
 
     def declare_tables(
         self,

@@ -27,7 +27,9 @@ from lakeroot.model.commits import (
     CreateTableVersions,
     DeclareTable,
     DeleteTableVersions,
+    DeregisterTable,
     PointTableVersions,
+    RegisterTable,
     Unchanged,
 )
 from lakeroot.model.errors import (
@@ -184,7 +186,7 @@ class VersionCommits:
             else:
                 break
         new = [one for at, one in enumerate(staged) if at not in already]
-        placed = {id(one) for one in self._put_in_place(new)}
+        placed = {id(one) for one in self._put_in_place(new, others)}
         return [
             already.get(at) or _created(one, now_ms, is_in_place=id(one) in placed)
             for at, one in enumerate(staged)
@@ -276,7 +278,7 @@ class VersionCommits:
         one.files.discard([one.manifest.path])
         return found
 
-    def _put_in_place(self, new: Sequence[Staged]) -> list[Staged]:
+    def _put_in_place(self, new: Sequence[Staged], others: Sequence[Change]) -> list[Staged]:
         """Put committed versions into their places; give those that are there."""
         placed: list[Staged] = []
         left: list[Staged] = []
@@ -290,7 +292,7 @@ class VersionCommits:
             self._each(put, new)
             delete_together(one.files.object(one.manifest.path) for one in left)
         except TableVersionAlreadyExistsError:
-            self._give_way(new, placed)
+            self._give_way(new, placed, others)
             raise
         except LakerootError as error:
             # The versions are committed; any reader will finish what could not be finished here.
@@ -304,13 +306,16 @@ class VersionCommits:
         with ThreadPoolExecutor(min(len(items), _SIDE_BY_SIDE)) as pool:
             return list(pool.map(work, items))
 
-    def _give_way(self, new: Sequence[Staged], placed: Sequence[Staged]) -> None:
+    def _give_way(
+        self, new: Sequence[Staged], placed: Sequence[Staged], others: Sequence[Change]
+    ) -> None:
         """Take a commit back because a file was put there directly after we looked.
 
         The other writer was told that the version is theirs, so it is: the catalog keeps theirs.
-        The rest of ours goes, because it was one commit.
+        The rest of ours goes, because it was one commit: versions, and the names of new tables.
         """
-        changes: list[Change] = []
+        named = (one for one in others if isinstance(one, DeclareTable | RegisterTable))
+        changes: list[Change] = [DeregisterTable(one.identifier) for one in named]
         for one in new:
             taken = one.files.path_of(one.asked.version)
             theirs = None

@@ -19,6 +19,7 @@ from lakeroot.model.commits import (
     CreateTableVersions,
     DeleteTableVersions,
     ManageTableVersions,
+    RegisterTable,
 )
 from lakeroot.model.errors import (
     InvalidInputError,
@@ -29,6 +30,7 @@ from lakeroot.model.errors import (
 )
 from lakeroot.model.identifiers import Identifier, show
 from lakeroot.model.records import Table, TableVersion
+from lakeroot.objects import flush_together
 from lakeroot.storage.contract import VersionsByNumber
 from lakeroot.tables.versions import (
     LAST_VERSION,
@@ -185,6 +187,16 @@ class TableVersions:
             replace(one, metadata={SCHEME: scheme_of(one)}) for one in described if one is not None
         )
         return [CreateTableVersions(found.table.identifier, rows)] if rows else []
+
+    def named(self, table: Table) -> list[Change]:
+        """Say what gives a table that was written unseen its name and its versions.
+
+        Their manifests are on the disk then: nothing says of them where else they could be.
+        """
+        found = self.known(table)
+        flush_together(map(found.files.object, found.direct.values()))
+        name = RegisterTable(table.identifier, table.location, table.properties)
+        return [name, *self.taken_in(found)]
 
     def _all_taken_in(self, table: Table) -> list[Change]:
         kept = self._store.versions(table, None)

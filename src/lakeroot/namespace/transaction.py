@@ -22,7 +22,7 @@ from msgspec import Struct
 from lakeroot.catalog.catalog import checked_properties
 from lakeroot.catalog.version_commits import VersionCommits
 from lakeroot.catalog.versions import TableVersions
-from lakeroot.model.commits import Change, RegisterTable
+from lakeroot.model.commits import Change
 from lakeroot.model.errors import (
     AlreadyExistsError,
     ConcurrentModificationError,
@@ -215,8 +215,14 @@ class Transaction:
         require_room_for_table(draft, identifier)
         kept = checked_properties(properties)
         check_new_schema(ArrowData(data).schema)
-        # The table must not be seen before the others are published.
-        table = Table(identifier, self._catalog.place_unseen(identifier), kept)
+        place = self._catalog.store.place_unseen(identifier)
+        if place is None:
+            raise UnsupportedOperationError(
+                f"A transaction cannot create {show(identifier)}",
+                "this catalog creates and names tables one by one",
+                "Create the table before the transaction",
+            )
+        table = Table(identifier, place, kept)
         rows.create(self._plain(table), data, mode=CreateMode.CREATE)
         self._created[identifier] = table
 
@@ -290,8 +296,7 @@ class Transaction:
         versions = TableVersions(self._catalog)
         others: list[Change] = []
         for table in self._created.values():
-            others.append(RegisterTable(table.identifier, table.location, table.properties))
-            others += versions.taken_in(versions.known(table))
+            others += versions.named(table)
         staged = self._staging.staged
         try:
             if others or staged:

@@ -8,8 +8,8 @@ from typing import Any
 
 from lakeroot.catalog.catalog import Catalog
 from lakeroot.catalog.versions import TableVersions
-from lakeroot.model.commits import Change, RegisterTable
-from lakeroot.model.errors import TableNotFoundError
+from lakeroot.model.commits import Change
+from lakeroot.model.errors import NotFoundError, TableNotFoundError
 from lakeroot.model.records import Table
 from lakeroot.model.rules import require_room_for_table
 from lakeroot.spark.catalogs import Located, TableRef, locate
@@ -18,32 +18,33 @@ from lakeroot.storage.overlay import Overlay
 
 
 def place_aside(ref: TableRef) -> Located | None:
-    """Choose a place for a new table; nothing, where its name is reserved and it has one."""
+    """Choose a place for a new table, of a catalog of ours that arbitrates versions.
+
+    Nothing, where its name is reserved and it has a place, or where names come one by one.
+    """
     try:
         locate(ref)
     except TableNotFoundError:
-        catalog = _catalog(ref)
-        store = catalog.store
+        store = _catalog(ref).store
         require_room_for_table(Overlay(store.read()), ref.identifier)
+        place = store.place_unseen(ref.identifier)
         options = dict(store.root.storage_options) or None
-        return Located(ref, store.uri(catalog.place_unseen(ref.identifier)), options)
+        return None if place is None else Located(ref, store.uri(place), options)
     return None
 
 
 def naming(table: Located) -> list[Change]:
     """Say what gives a table that was written aside its name and its versions."""
     catalog = _catalog(table.ref)
-    new = Table(table.ref.identifier, catalog.store.location_of(table.location), {})
-    versions = TableVersions(catalog)
-    named = RegisterTable(new.identifier, new.location, new.properties)
-    return [named, *versions.taken_in(versions.known(new))]
+    place = catalog.store.location_of(table.location)
+    return TableVersions(catalog).named(Table(table.ref.identifier, place, {}))
 
 
 def is_named(table: Located) -> bool:
     """Tell whether a table that was written aside has got its name."""
     try:
         return locate(table.ref).location == table.location
-    except TableNotFoundError:
+    except NotFoundError:
         return False
 
 
@@ -53,7 +54,6 @@ def discard_aside(table: Located) -> None:
 
 
 def _catalog(ref: TableRef) -> Catalog:
-    # Only catalogs of our own publish several tables at once.
     client: Any = ref.catalog.connect() if ref.catalog is not None else None
     catalog: Catalog = client.catalog
     return catalog

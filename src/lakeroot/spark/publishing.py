@@ -15,6 +15,7 @@ from lakeroot.model.errors import (
     InvalidInputError,
     LakerootError,
     NotFoundError,
+    PermissionDeniedError,
     UnsupportedOperationError,
 )
 from lakeroot.namespace.staging import StagingClient
@@ -26,6 +27,15 @@ from lakeroot.spark.failures import translated
 from lakeroot.spark.opening import open_table
 from lakeroot.spark.widening import schema_changed, with_columns
 from lakeroot.spark.write_tasks import WritePlan, base_of
+
+# With these a catalog refuses a commit; after any other error it may have made it.
+_REFUSED = (
+    ConcurrentModificationError,
+    InvalidInputError,
+    NotFoundError,
+    PermissionDeniedError,
+    UnsupportedOperationError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +86,7 @@ def publish_together(catalog: Catalog, pending: Sequence[Pending], message: str)
     except AlreadyExistsError as error:
         staging.discard()
         raise NotPublished from _made_meanwhile(error)
-    except (ConcurrentModificationError, InvalidInputError, NotFoundError) as error:
+    except _REFUSED as error:
         staging.discard()
         raise NotPublished from error
     with contextlib.suppress(LakerootError):
@@ -100,7 +110,9 @@ def _staged(staging: StagingClient, each: Pending) -> int:
         return _first(each)
     identifier = plan.table.ref.identifier
     base = staging.base_version(identifier)
-    if each.strict and base != plan.read_version:
+    # What was written for a table without a version would replace the rows of whoever was first.
+    is_overtaken = plan.read_version == 0 and base != 0
+    if is_overtaken or (each.strict and base != plan.read_version):
         raise ConcurrentModificationError(f"Table {plan.table.ref} changed while the run ran")
     target: Any = plan.table.location if base == 0 else open_table(plan.table)
     operation = each.operation

@@ -100,6 +100,8 @@ def _in_our_words(plan: WritePlan, error: BaseException) -> LakerootError | None
     What is not known keeps its trace, which is all there is to tell of it.
     """
     if isinstance(error, ConcurrentModificationError):
+        if plan.is_aside:
+            return None
         # A task that is only late finds the table where it was.
         found = exists(plan.table.ref)
         is_lost = found is None or found.location != plan.table.location

@@ -101,6 +101,13 @@ class Store(Protocol):
         """Choose the location of a new table."""
         ...
 
+    def place_unseen(self, identifier: Identifier) -> str | None:
+        """Choose a location where nobody sees a table before a commit gives it its name.
+
+        Nothing, where a commit cannot name a table and give it versions beside other changes.
+        """
+        ...
+
     def uri(self, location: str) -> str:
         """Give the address at which any Lance client can open a location."""
         ...

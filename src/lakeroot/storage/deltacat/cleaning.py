@@ -9,7 +9,7 @@ from lakeroot.model.records import Table
 from lakeroot.model.spreading import Spread, here
 from lakeroot.objects import Objects
 from lakeroot.storage.deltacat.view import DeltaCatView
-from lakeroot.storage.garbage import Garbage
+from lakeroot.storage.garbage import LONGEST_JOB, Garbage
 from lakeroot.storage.lance_dir.checking.tables import MANIFEST
 
 TABLES = "_lance"
@@ -21,12 +21,15 @@ def collect_unowned(
 ) -> dict[str, int]:
     """Delete directories of tables that are nobody's, still for a good while; give their sizes.
 
-    A drop takes the name away before it deletes the data, and a new table may write before it has
-    a name; so a directory that has changed within a day (or the retention) is left alone. So is
-    one that a table was deregistered from, if it holds a version: that is somebody's data.
+    A drop takes the name away before it deletes the data, so a directory that has changed within a
+    day (or the retention) is left alone; one that never had a name for seven days, because a job
+    may take as long until it names what it has written. So is one that a table was deregistered
+    from, if it holds a version: that is somebody's data.
     """
     now_ms = storage_time(metastore.log, dry_run=dry_run)
-    looking = Looking(metastore.objects, now_ms - max(retention_ms, DAY_MS))
+    cutoff_ms = now_ms - max(retention_ms, DAY_MS)
+    unnamed_ms = now_ms - max(retention_ms, int(LONGEST_JOB.total_seconds() * 1000))
+    looking = Looking(metastore.objects, cutoff_ms, unnamed_ms)
     # The directories first: a table that gets its name meanwhile is found by the view after them.
     found = [f"{TABLES}/{name}" for name in metastore.objects.list_directory(TABLES).directories]
     owned = taken(DeltaCatView(metastore.view()))
@@ -38,7 +41,7 @@ def collect_unowned(
     nobodys = [
         location
         for location, state in seen.items()
-        if state.is_still
+        if (state.is_still if view.is_claimed(location) else state.is_old)
         and location not in owned
         and view.owner_of(location) is None
         and not (view.is_claimed(location) and state.has_version)
@@ -62,6 +65,8 @@ class State:
     size: int
     is_still: bool
     """Whether nobody has changed it for a good while."""
+    is_old: bool
+    """Whether nobody has changed it for longer than any job takes."""
     has_version: bool
 
 
@@ -71,6 +76,7 @@ class Looking:
 
     objects: Objects = field(repr=False)
     cutoff_ms: int
+    unnamed_ms: int = 0
 
     def __call__(self, locations: Sequence[str]) -> list[State]:
         """Say what some directories hold."""
@@ -80,10 +86,12 @@ class Looking:
         """Say what a directory holds."""
         files = list(self.objects.list(location))
         below = (info.path.removeprefix(f"{location}/") for info in files)
+        youngest_ms = max((info.modified_ms for info in files), default=0)
         return State(
             len(files),
             sum(info.size for info in files),
-            max((info.modified_ms for info in files), default=0) < self.cutoff_ms,
+            youngest_ms < self.cutoff_ms,
+            youngest_ms < self.unnamed_ms,
             any(map(MANIFEST.fullmatch, below)),
         )
 

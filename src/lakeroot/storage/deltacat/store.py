@@ -169,6 +169,10 @@ class DeltaCatStore:
         plain = "".join(c if c.isascii() and (c.isalnum() or c in "_-.") else "-" for c in name)
         return f"{TABLES}/{secrets.token_hex(8)}_{plain[:80]}"
 
+    def place_unseen(self, identifier: Identifier) -> str:
+        """Choose the location of a new table, which nobody knows before it has a name."""
+        return self.place(identifier)
+
     def uri(self, location: str) -> str:
         """Give the address at which any Lance client can open a location."""
         return self.root.join(location)

@@ -128,6 +128,9 @@ class IcebergRestStore:
         self._placed.add(place)
         return place
 
+    def place_unseen(self, identifier: Identifier) -> None:
+        """Choose none: the protocol creates and names tables singly."""
+
     def uri(self, location: str) -> str:
         """Give the address at which any Lance client can open a location."""
         return location

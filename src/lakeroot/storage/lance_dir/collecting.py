@@ -150,7 +150,8 @@ class _Sweeping:
         is_dropped = dropped_ms is not None and youngest_ms <= dropped_ms <= self.then.left_ms
         if is_dropped or _is_only_a_mark(files):
             why = "its table was dropped"
-        elif _was_never_committed(location, files):
+        elif youngest_ms <= self.then.unnamed_ms and _was_never_committed(location, files):
+            # A job may take days until it publishes what it has written here.
             why = "no table is there, and nothing was ever committed"
         else:
             return None

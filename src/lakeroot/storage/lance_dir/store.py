@@ -197,6 +197,10 @@ class LanceDirStore:
             return placement.hashed(identifier)
         return location
 
+    def place_unseen(self, identifier: Identifier) -> str | None:
+        """Choose a directory of its own for a new table, even where V1 clients look for names."""
+        return None if self.manifest is None else placement.hashed(identifier)
+
     def uri(self, location: str) -> str:
         """Give the address at which any Lance client can open a location."""
         if not placement.is_inside(location):

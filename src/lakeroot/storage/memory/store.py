@@ -143,6 +143,10 @@ class MemoryStore:
         """Choose the location of a new table."""
         return f"{uuid4().hex}"
 
+    def place_unseen(self, identifier: Identifier) -> str:
+        """Choose the location of a new table, which no table has before it has a name."""
+        return self.place(identifier)
+
     def uri(self, location: str) -> str:
         """Give the address at which any Lance client can open a location."""
         return self.root.join(location)
