@@ -156,6 +156,33 @@ def test_a_table_that_is_damaged_but_there_is_still_called_damaged(catalog: Any)
         catalog.update_table({"id": ID, "updates": [["name", "'x'"]]})
 
 
+def test_a_table_whose_namespace_is_dropped_meanwhile_is_not_there(catalog: Any) -> None:
+    def drop() -> None:
+        catalog.drop_table({"id": ID})
+        catalog.drop_namespace({"id": ["ns"]})
+
+    catalog.meanwhile = drop
+
+    with pytest.raises(lance_namespace.NamespaceNotFoundError):
+        CHANGES["update"](catalog, None)
+
+
+@pytest.mark.parametrize("error", [errors.ServiceUnavailableError, errors.PermissionDeniedError])
+def test_what_failed_is_told_even_if_the_table_cannot_be_looked_at_again(
+    catalog: Any, monkeypatch: pytest.MonkeyPatch, error: type[errors.LakerootError]
+) -> None:
+    def fail(_: object) -> None:
+        raise error("The second look failed")
+
+    def work() -> None:
+        with catalog.at_work(ID):
+            monkeypatch.setattr(catalog.catalog, "table", fail)
+            raise errors.InvalidTableStateError("The work failed")
+
+    with pytest.raises(errors.InvalidTableStateError, match="The work failed"):
+        work()
+
+
 @pytest.mark.parametrize("again", [False, True])
 def test_work_on_files_that_are_gone_meanwhile_is_a_conflict(tmp_path: Path, again: bool) -> None:
     table = TableHandle(str(tmp_path / "t.lance"))

@@ -9,6 +9,7 @@ from lakeroot.catalog import Catalog
 from lakeroot.model.errors import (
     ConcurrentModificationError,
     LakerootError,
+    NamespaceNotFoundError,
     TableNotFoundError,
 )
 from lakeroot.model.identifiers import identifier_of, show
@@ -55,12 +56,15 @@ class TableAccess:
     def refuse_another(self, table: Table, error: LakerootError) -> None:
         """See whether a table on which work failed is still there, and say so if it is not.
 
-        Whatever fails on the files of a table that somebody drops says nothing of the cause.
+        Whatever fails on the files of a table that somebody drops says nothing of the cause. If
+        the look fails, that says nothing of it either, and the error stays as it is.
         """
         try:
             found = self.catalog.table(table.identifier)
-        except TableNotFoundError as gone:
+        except (TableNotFoundError, NamespaceNotFoundError) as gone:
             raise gone from error
+        except LakerootError:
+            return
         if found.location != table.location:
             raise ConcurrentModificationError(
                 f"{show(table.identifier)} is another table now",
