@@ -12,6 +12,7 @@ import lance
 import lance_namespace
 import pyarrow as pa
 import pytest
+from lance_namespace import DeclareTableRequest
 
 from lakeroot import DirectoryNamespace
 from lakeroot.lake.table import ipc
@@ -147,6 +148,93 @@ def test_a_deregistered_table_stays_whatever_its_age(
     assert found(managed) == OLD
 
 
+@pytest.mark.parametrize("takes_away", ["drop", "deregister"])
+def test_a_directory_that_the_caller_gives_is_refused_while_it_is_a_dropped_tables(
+    managed: DirectoryNamespace, root: Path, takes_away: str
+) -> None:
+    location = str(root / "t.lance")
+    batch = {"operations": [{"declare_table": {"id": ID, "location": location}}]}
+    managed.declare_table({"id": ID, "location": location})
+    managed.create_table({"id": ID}, ipc(OLD))
+    (managed.drop_table if takes_away == "drop" else managed.deregister_table)({"id": ID})
+
+    (one,) = managed.declare_each([DeclareTableRequest(id=ID, location=location)])
+    assert isinstance(one, lance_namespace.InvalidInputError)
+    with pytest.raises(lance_namespace.InvalidInputError, match="until `gc` removes its mark"):
+        managed.batch_commit_tables(batch)
+    with pytest.raises(lance_namespace.InvalidInputError, match="another directory, or give none"):
+        managed.declare_table({"id": ID, "location": location})
+
+    assert managed.declare_table({"id": ID}).location != location
+    with pytest.raises(lance_namespace.TableAlreadyExistsError):
+        managed.declare_table({"id": ID, "location": location})
+
+
+DECLARATIONS: dict[str, Callable[[DirectoryNamespace], object]] = {
+    "one": lambda lake: lake.declare_table({"id": ID}),
+    "many": lambda lake: lake.declare_tables([ID, ["u"]]),
+    "each": lambda lake: _told(lake.declare_each([DeclareTableRequest(id=ID)])),
+    "batch": lambda lake: lake.batch_commit_tables({"operations": [{"declare_table": {"id": ID}}]}),
+    "batch with another's directory": lambda lake: lake.batch_commit_tables(
+        {
+            "operations": [
+                {"declare_table": {"id": ["u"], "location": "elsewhere"}},
+                {"declare_table": {"id": ID}},
+            ]
+        }
+    ),
+}
+
+
+def _told(outcomes: list[Any]) -> None:
+    for one in outcomes:
+        if isinstance(one, Exception):
+            raise one
+
+
+def lose_places(
+    lake: DirectoryNamespace, other: DirectoryNamespace, times: int, patch: pytest.MonkeyPatch
+) -> None:
+    """Let somebody make a table and take it away in each directory that is chosen, some times."""
+    place = lake.catalog.store.place
+    left = iter(range(times))
+
+    def place_and_lose(identifier: tuple[str, ...]) -> str:
+        chosen: str = place(identifier)
+        if identifier == ("t",) and next(left, None) is not None:
+            other.create_table({"id": ID}, ipc(OLD))
+            other.deregister_table({"id": ID})
+            return "t.lance"
+        return chosen
+
+    patch.setattr(lake.catalog.store, "place", place_and_lose)
+
+
+@pytest.mark.parametrize("declare", DECLARATIONS)
+def test_a_declaration_whose_directory_is_lost_gets_another(
+    lake: DirectoryNamespace, open_lake: Open, monkeypatch: pytest.MonkeyPatch, declare: str
+) -> None:
+    lose_places(lake, open_lake(), 1, monkeypatch)
+
+    DECLARATIONS[declare](lake)
+
+    location = lake.describe_table({"id": ID}).location
+    assert location is not None
+    assert location.endswith("_t")
+
+
+@pytest.mark.parametrize("declare", ["one", "many", "each", "batch"])
+def test_a_declaration_that_always_loses_its_directory_is_a_conflict(
+    lake: DirectoryNamespace, open_lake: Open, monkeypatch: pytest.MonkeyPatch, declare: str
+) -> None:
+    lose_places(lake, open_lake(), 9, monkeypatch)
+
+    with pytest.raises(lance_namespace.ConcurrentModificationError, match="Try again"):
+        DECLARATIONS[declare](lake)
+
+    assert lake.list_tables({"id": []}).tables == []
+
+
 def test_a_table_is_not_declared_where_one_of_its_name_is_being_deleted(
     lake: DirectoryNamespace, open_lake: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,6 +254,7 @@ def test_a_table_is_not_declared_where_one_of_its_name_is_being_deleted(
 
     def choose_and_wait(identifier: tuple[str, ...]) -> str:
         chosen: str = place(identifier)
+        monkeypatch.setattr(lake.catalog.store, "place", place)
         other.create_table({"id": ID}, ipc(OLD))
         dropping.start()
         deletes.wait()
@@ -173,12 +262,12 @@ def test_a_table_is_not_declared_where_one_of_its_name_is_being_deleted(
 
     monkeypatch.setattr(lake.catalog.store, "place", choose_and_wait)
     try:
-        with pytest.raises(lance_namespace.ConcurrentModificationError, match="Try again"):
-            lake.declare_table({"id": ID})
-        monkeypatch.setattr(lake.catalog.store, "place", place)
+        declared = lake.declare_table({"id": ID}).location
         lake.create_table({"id": ID}, ipc(NEW))
     finally:
         may_delete.set()
         dropping.join()
 
+    assert declared is not None
+    assert declared.endswith("_t")
     assert found(lake) == NEW

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
-from lakeroot.catalog.catalog import Catalog, checked_properties
+from lakeroot.catalog.catalog import Catalog, checked_properties, placed_again
 from lakeroot.catalog.version_commits import NewVersion, Staged, VersionCommits
 from lakeroot.catalog.versions import TableVersions
 from lakeroot.model.commits import Change, DeclareTable, DeleteTableVersions, DeregisterTable
@@ -52,6 +52,14 @@ class Batches:
         """Apply every operation, or none; give their results in the same order."""
         if not operations:
             raise InvalidInputError("There is nothing to commit", fix="Give at least one operation")
+        return placed_again(
+            lambda: self._commit_all(operations, message),
+            some_given=any(
+                isinstance(one, DeclareOperation) and one.location is not None for one in operations
+            ),
+        )
+
+    def _commit_all(self, operations: Sequence[BatchOperation], message: str) -> list[BatchResult]:
         changes: list[Change] = []
         staged: list[Staged] = []
         results: list[BatchResult | None] = []

@@ -1,7 +1,7 @@
 """A catalog: namespaces and tables by identifier, in whatever store."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, TypeVar
 
 from lakeroot.catalog import paging
 from lakeroot.catalog.modes import DropBehavior, DropMode, RegisterMode
@@ -26,6 +26,7 @@ from lakeroot.model.commits import (
 from lakeroot.model.errors import (
     AlreadyExistsError,
     ConcurrentModificationError,
+    DirectoryTakenError,
     InvalidInputError,
     LakerootError,
     NamespaceNotEmptyError,
@@ -39,6 +40,8 @@ from lakeroot.model.texts import require_text
 from lakeroot.storage.contract import MARKER, CommitsEach, HistoryEntry, Store, View
 from lakeroot.storage.overlay import Overlay
 from lakeroot.tables.options import CreateMode
+
+Result = TypeVar("Result")
 
 _ATTEMPTS = 20
 
@@ -157,17 +160,35 @@ class Catalog:
         for identifier, _ in given:
             _require_table_name(identifier)
         own = None if location is None else self._own(location)
-        declared = [
-            DeclareTable(identifier, own or self.store.place(identifier), properties)
-            for identifier, properties in given
-        ]
-        self.commit(*declared)
-        return [Table(one.identifier, one.location, one.properties) for one in declared]
+
+        def declare() -> list[Table]:
+            declared = [
+                DeclareTable(identifier, own or self.store.place(identifier), properties)
+                for identifier, properties in given
+            ]
+            self.commit(*declared)
+            return [Table(one.identifier, one.location, one.properties) for one in declared]
+
+        return declare() if own else placed_again(declare)
 
     def declare_each(
         self, tables: Sequence[tuple[Identifier, Mapping[str, str] | None, str | None]]
     ) -> list[Table | LakerootError]:
         """Declare tables for many callers at once: each with its own outcome, by itself."""
+        outcomes = self._declare_each(tables)
+        again = [
+            number
+            for number, made in enumerate(outcomes)
+            if isinstance(made, DirectoryTakenError) and tables[number][2] is None
+        ]
+        made_again = self._declare_each([tables[number] for number in again]) if again else []
+        for number, made in zip(again, made_again, strict=True):
+            outcomes[number] = _lost_again() if isinstance(made, DirectoryTakenError) else made
+        return outcomes
+
+    def _declare_each(
+        self, tables: Sequence[tuple[Identifier, Mapping[str, str] | None, str | None]]
+    ) -> list[Table | LakerootError]:
         outcomes: list[Table | LakerootError] = []
         changes: dict[int, DeclareTable] = {}
         for number, (identifier, properties, location) in enumerate(tables):
@@ -342,6 +363,32 @@ class Catalog:
                 f"{location!r} is not a location", "it holds half of a surrogate pair"
             )
         return self.store.location_of(location)
+
+
+def placed_again(declare: Callable[[], Result], *, some_given: bool = False) -> Result:
+    """Declare tables in directories that the catalog chooses; choose again if one was lost.
+
+    Between the choice and the commit others can make a table of the name there and drop it. Where
+    callers have given some of the directories, it may be one of theirs that cannot be had.
+    """
+    try:
+        return declare()
+    except DirectoryTakenError:
+        pass
+    try:
+        return declare()
+    except DirectoryTakenError as error:
+        if some_given:
+            raise
+        raise _lost_again() from error
+
+
+def _lost_again() -> ConcurrentModificationError:
+    return ConcurrentModificationError(
+        "The directory for a new table was lost as it was declared",
+        "others made tables of its name there and dropped them, time and again",
+        "Try again",
+    )
 
 
 def _all_within(view: View, identifier: Identifier) -> list[Change]:

@@ -19,7 +19,8 @@
     │   └── TableBranchAlreadyExistsError   23
     ├── NamespaceNotEmptyError               3
     ├── InvalidInputError                   13
-    │   └── TableSchemaValidationError      20
+    │   ├── TableSchemaValidationError      20
+    │   └── DirectoryTakenError             13
     ├── ConcurrentModificationError         14
     │   └── TableVersionAlreadyExistsError  14
     ├── PermissionDeniedError               15
@@ -159,6 +160,10 @@ class TableSchemaValidationError(InvalidInputError):
     """The data does not fit the schema of the table."""
 
     code = 20
+
+
+class DirectoryTakenError(InvalidInputError):
+    """The directory for a new table still belongs to one that was dropped or deregistered."""
 
 
 class ConcurrentModificationError(LakerootError):

@@ -25,6 +25,7 @@ from lakeroot.model.commits import (
 )
 from lakeroot.model.errors import (
     ConcurrentModificationError,
+    DirectoryTakenError,
     InvalidInputError,
     InvalidTableStateError,
     LakerootError,
@@ -345,9 +346,11 @@ class LanceDirStore:
             self._refuse_unknown_kind(change)
             if isinstance(change, DeclareTable | RegisterTable):
                 self._refuse_overlap(change.location)
-            if isinstance(change, DeclareTable):
-                self._refuse_hidden(change)
+        # Looked at before the rules are: they ask for the same directory, and forget it.
+        hidden = [c for c in commit.changes if isinstance(c, DeclareTable) and self._is_hidden(c)]
         apply(commit, draft, now_ms)
+        if hidden:
+            raise _directory_taken(hidden[0])
         if draft.has_deep_locations:
             placement.require_apart(draft.new_locations)
         if not any(isinstance(change, _TOUCHES_VERSIONS) for change in commit.changes):
@@ -375,17 +378,11 @@ class LanceDirStore:
         if owner is not None:
             raise placement.overlap_error(location, f"that of the table {show(owner)}")
 
-    def _refuse_hidden(self, change: DeclareTable) -> None:
-        """Keep a new table out of a directory whose table was taken away since it was chosen."""
-        name = change.identifier[-1]
-        if change.location != placement.flat(name) or len(change.identifier) != 1:
-            return
-        if self._view.look(name).is_deregistered:
-            raise ConcurrentModificationError(
-                f"The directory of {show(change.identifier)} belongs to a table of this name that "
-                "was dropped or deregistered meanwhile",
-                fix="Try again: the new table gets another directory",
-            )
+    def _is_hidden(self, change: DeclareTable) -> bool:
+        """Tell whether a new table is to get the directory of one that was taken away."""
+        if len(change.identifier) != 1 or change.location != placement.flat(change.identifier[0]):
+            return False
+        return self._view.look(change.identifier[0]).is_deregistered
 
     def _tables_that_lose_their_name(self, commit: Commit) -> dict[Identifier, Table]:
         """Find the tables that lose their name, for what has to be done to their directories."""
@@ -418,6 +415,15 @@ class LanceDirStore:
             for table in tables:
                 for version in self.versions(table, None).values():
                     finish(self.files(table), version)
+
+
+def _directory_taken(change: DeclareTable) -> DirectoryTakenError:
+    return DirectoryTakenError(
+        f"{show(change.identifier)} cannot be declared in {change.location}",
+        "this directory belongs to a table of the same name that was deregistered, or was dropped "
+        "and keeps it until `gc` removes its mark",
+        "Choose another directory, or give none",
+    )
 
 
 class _LosingTableChangedError(Exception):
