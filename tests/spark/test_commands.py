@@ -146,6 +146,9 @@ def test_a_dry_run_of_an_export_refuses_what_the_export_would(run, tmp_path: Pat
     assert run(*export, "-f", "icebergg")[0] == 2
     assert run(*export, "--mode", "upsert")[0] == 2
     assert run(*export, "--column", "wrod")[0] == 3
+    lakeroot.open(run.root)["shop.words"].dataset().drop_columns(["word"])
+    assert run(*export, "--column", "word")[0] == 3
+    assert "40" in run(*export, "--column", "word", "--version", "1")[1]
     assert run(*export, "-f", "iceberg", "-W", "uri=http://127.0.0.1:1", "-W", "type=rest")[0] == 6
 
 

@@ -18,7 +18,7 @@ from lakeroot.cli.sparking import (
     spark_session,
 )
 from lakeroot.lake.opening import implementation
-from lakeroot.model.errors import InvalidInputError, TableColumnNotFoundError
+from lakeroot.model.errors import InvalidInputError
 
 SET = click.option(
     "--set", "settings", multiple=True, metavar="COLUMN=EXPRESSION", help="A column; may repeat."
@@ -167,8 +167,8 @@ def export(
 ) -> None:
     """Write a table as files of another format, or into an Iceberg catalog."""
     from lakeroot import spark as pipeline
-    from lakeroot.spark.failures import nearest
     from lakeroot.spark.moving import check_export
+    from lakeroot.spark.planning import missing_column
 
     where = catalog_options(ctx)
     reading: dict[str, Any] = {
@@ -179,12 +179,10 @@ def export(
     if dry_run:
         found = table_of(ctx, table)
         check_export(kind, mode, target, pairs(writer))
+        known = found.dataset(version).schema.names
         for column in columns:
-            if column not in found.schema.names:
-                raise TableColumnNotFoundError(
-                    f"Table {table} has no column {column!r}",
-                    fix=nearest(column, found.schema.names),
-                )
+            if column not in known:
+                raise missing_column(column, table, known)
         print_value(ctx, "would export", found.count(predicate, version))
         return
     with spark_session("export") as session:

@@ -170,7 +170,9 @@ def read_schema(dataset: lance.LanceDataset, ref: TableRef, options: ReadOptions
     return st.StructType([*schema.fields, *extra])
 
 
-def missing_column(name: str, ref: TableRef, names: Sequence[str]) -> TableColumnNotFoundError:
+def missing_column(
+    name: str, ref: TableRef | str, names: Sequence[str]
+) -> TableColumnNotFoundError:
     """Say that a table has no such column."""
     return TableColumnNotFoundError(f"Table {ref} has no column {name!r}", fix=nearest(name, names))
 
