@@ -1,6 +1,8 @@
 """Conditions on columns that Spark has wider types for: it finds what it would without Lance."""
 
 import itertools
+import operator
+from collections.abc import Callable
 
 import lance
 import numpy as np
@@ -36,6 +38,16 @@ VALUES = {
     "half": ["0.1F", "0.1D", "2049F", "2048.5F", "65505F", "100000F", "-100000F", "1e-10F", "5"],
     "inside.u": ["-1", "5", "300"],
     "inside.h": ["0.1F", "2049F", "100000F"],
+}
+_COMPARISONS: dict[str, Callable[[int, int], bool]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<=>": operator.eq,
+    "IN": lambda time, other: time in (other, 0),
 }
 SHAPES = (
     *("{} = {}", "{} <> {}", "{} < {}", "{} >= {}", "{} <=> {}", "NOT ({} > {})"),
@@ -110,6 +122,46 @@ def test_what_lance_compares_otherwise_is_told_by_path():
     inside = pa.struct([("u", pa.uint8()), ("deep", pa.struct([("t", nanos)])), ("x", pa.int8())])
     schema = pa.schema([("i", pa.int64()), ("h", pa.float16()), ("w", words), ("s", inside)])
     assert comparable(schema) == {"h": None, "w": 65535, "s.u": 255, "s.deep.t": "ns"}
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+@pytest.mark.parametrize("zone", [None, "Europe/Oslo"])
+@pytest.mark.parametrize("year", [-5000, 1600, 1970, 2300, 9999])
+def test_a_time_that_no_column_of_nanoseconds_holds_is_compared_like_any_other(
+    tmp_path, year, zone, indexed
+):
+    kept = [0, 1, 1_600_000_000_123_456_789, None, 2**63 - 1, 1 - 2**63]
+    times = pa.array(kept, pa.timestamp("ns", zone))
+    dataset = lance.write_dataset(pa.table({"id": range(len(kept)), "t": times}), tmp_path / "t")
+    if indexed:
+        dataset.create_scalar_index("t", "BTREE")
+    micros = (year - 1970) * 31_556_952_000_000
+    nanos, kind = micros * 1000, "timestamp_ntz" if zone is None else "timestamp"
+
+    def asked(name, *values):
+        parts = [{"type": kind, "value": str(value)} for value in values]
+        return {"name": name, "children": [{"field": ["t"]}, *parts]}
+
+    def chosen(tree):
+        where = predicate(tree, {"t": "ns"})
+        return sorted(dataset.to_table(["id"], filter=where)["id"].to_pylist())
+
+    for name, compare in _COMPARISONS.items():
+        # 0 is in the list of IN beside a time that may be beyond.
+        tree = asked(name, micros, 0) if name == "IN" else asked(name, micros)
+        holds = [
+            (False if name == "<=>" else None) if time is None else compare(time, nanos)
+            for time in kept
+        ]
+        either = {"name": "OR", "children": [tree, asked("IS_NULL")]}
+        neither = {"name": "NOT", "children": [either]}
+        assert chosen(tree) == [n for n, held in enumerate(holds) if held], name
+        opposite = {"name": "NOT", "children": [tree]}
+        assert chosen(opposite) == [n for n, held in enumerate(holds) if held is False], name
+        assert chosen(either) == [n for n, held in enumerate(holds) if held or n == 3], name
+        assert chosen(neither) == [n for n, held in enumerate(holds) if not held and n != 3], name
+    beyond = predicate(asked("IN", 2**62, -(2**62)), {"t": "ns"})
+    assert dataset.count_rows(beyond) == dataset.count_rows(f"NOT ({beyond})") - 5 == 0
 
 
 def test_of_a_column_that_lance_compares_otherwise_it_still_finds_nulls():

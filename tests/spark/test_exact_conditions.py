@@ -34,6 +34,9 @@ EXACT = [
     (f"ns <> {WHEN} AND id < 4", [1, 2]),
     (f"ns IS NULL OR ns IN ({WHEN}, TIMESTAMP_NTZ '1970-01-01 00:00:00')", [0, 3, 4]),
     ("CAST(ns AS DATE) = DATE '2020-09-13'", [0, 1, 2]),
+    # Years that no column of nanoseconds has.
+    ("ns < '9999-12-31'", [0, 1, 2, 4]),
+    ("NOT (zoned > TIMESTAMP '0001-01-01 00:00:00Z') OR ns IS NULL", [3]),
 ]
 # Conditions for which Spark would have to see the column.
 SEEN = ["date_trunc('MINUTE', ns) < current_timestamp()", "second(inside.n) = 40", "ns = zoned"]

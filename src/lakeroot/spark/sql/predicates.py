@@ -47,7 +47,7 @@ def predicate(tree: dict[str, Any], cut: Comparable = _NO_COLUMNS) -> str | None
         return _about_column(str(name), field, [value(part) for part in rest])
     limit = cut[path]
     if limit == NANOS:
-        return _about_column(str(name), field, [_exact_moment(part) for part in rest])
+        return _about_moments(str(name), field, rest)
     if not isinstance(limit, int) or not all(_fits(part, limit) for part in rest):
         return None
     return _about_column(str(name), field, [value(part) for part in rest])
@@ -59,12 +59,29 @@ def _fits(tree: dict[str, Any], most: int) -> bool:
     return text is not None and 0 <= decimal.Decimal(text) <= most
 
 
-def _exact_moment(tree: dict[str, Any]) -> str | None:
-    """Write a time for a column of nanoseconds, which holds every microsecond of its years."""
-    zone, text = _ZONES.get(str(tree.get("type"))), tree.get("value")
-    if zone is None or text is None or abs(int(text)) * 1000 > _LARGEST_NANOS:
+def _about_moments(name: str, field: str, trees: list[dict[str, Any]]) -> str | None:
+    """Compare a column of nanoseconds, which holds every microsecond of its years: 1677 to 2262.
+
+    With a time beyond them, the comparison is the same for every time that the column can hold,
+    and null for a null, as one with the largest of these times is.
+    """
+    if any(tree.get("type") not in _ZONES or tree.get("value") is None for tree in trees):
         return None
-    return f"arrow_cast({int(text) * 1000}, 'Timestamp(Nanosecond, {zone})')"
+    times = [(int(tree["value"]) * 1000, _ZONES[tree["type"]]) for tree in trees]
+    within = [_nanos(*time) for time in times if abs(time[0]) <= _LARGEST_NANOS]
+    if within or not times:
+        # One of IN that is beyond is no value of the column; the others compare with one time.
+        return _about_column(name, field, [*within])
+    nanos, zone = times[0]
+    always = {"<>", "<", "<="} if nanos > 0 else {"<>", ">", ">="}
+    if name not in ("IN", "<=>", *_COMPARISONS):
+        return None
+    shown = f"{field} {'<=' if name in always else '>'} {_nanos(_LARGEST_NANOS, zone)}"
+    return f"({field} IS NOT NULL AND {shown})" if name == "<=>" else shown
+
+
+def _nanos(since_epoch: int, zone: str) -> str:
+    return f"arrow_cast({since_epoch}, 'Timestamp(Nanosecond, {zone})')"
 
 
 def _about_column(name: str, field: str, values: list[str | None]) -> str | None:
