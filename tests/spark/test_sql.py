@@ -329,6 +329,21 @@ def test_a_case_keeps_its_own_keywords():
     statement.expect("WHEN", "B")
 
 
+def test_a_word_behind_a_dot_is_a_name():
+    statement = Statement("UPDATE lake.set.set SET a = 1")
+    statement.expect("UPDATE")
+    assert statement.until(("SET",)) == "lake.set.set"
+    assert statement.take("SET")
+
+
+def test_a_list_of_columns_is_cut_outside_of_their_types():
+    columns = "m MAP<STRING, ARRAY<INT>> COMMENT '<', s STRUCT<a: INT, b: DECIMAL(5, 2)>, c INT"
+    assert [text[0] for text in split(columns, types=True)] == ["m", "s", "c"]
+    assert split("a < b, c > d") == ["a < b", "c > d"]
+    column = Statement("STRUCT<first: INT, after: INT> AFTER b", types=True)
+    assert column.until(("FIRST",), ("AFTER",)) == "STRUCT<first: INT, after: INT>"
+
+
 def test_quotes_may_hold_what_looks_like_a_comment_and_hints_stay():
     assert Statement("a '-- b' /*+ c */ \"/* d */\" `--e`").until() == (
         "a '-- b' /*+ c */ \"/* d */\" `--e`"

@@ -24,7 +24,7 @@ from lakeroot.spark.opening import open_table
 from lakeroot.spark.row_changes import ChangeResult
 from lakeroot.spark.sql import creating
 from lakeroot.spark.sql.answers import Answers
-from lakeroot.spark.sql.connect_altering import BEGIN_CHANGE, altered, description
+from lakeroot.spark.sql.connect_altering import BEGIN_CHANGE, altered, columns_of, description
 from lakeroot.spark.sql.connect_inserts import insert_rows
 from lakeroot.spark.sql.connect_queries import mentions_catalog, query
 from lakeroot.spark.sql.installing import catalog_in, table_in
@@ -184,7 +184,7 @@ def _create(spark: SparkSession, statement: Statement) -> DataFrame | None:
     properties = _properties(statement)
     statement.take("AS")
     if statement.finished:
-        schema = st.StructType.fromDDL(_inside(named["rest"]))
+        schema = columns_of(_inside(named["rest"]), f"The columns of the new table {ref}")
         finish(_checked(ref, schema, mode, properties), [])
         return _nothing(spark)
     if named["rest"]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 
@@ -78,6 +79,15 @@ def description(answers: Answers, names: list[str]) -> list[tuple[str, str, str 
     ]
 
 
+def columns_of(text: str, what: str) -> st.StructType:
+    """Read columns with their types, as Spark does; what it cannot read is bad input."""
+    try:
+        return st.StructType.fromDDL(text)
+    except ParseException as error:
+        why = str(error).strip().splitlines()[0]
+        raise InvalidInputError(f"{what} cannot be read", why) from error
+
+
 def _new_name(spark: SparkSession, text: str, ref: TableRef) -> list[str]:
     """Read the new name of a table; Spark does not look for a catalog in it, but one may be."""
     first, *rest = parse_name(text)
@@ -103,11 +113,11 @@ class _Table:
     def changes(self, statement: Statement) -> list[Change] | None:
         """Read what is to be changed; nothing, if that is not known here."""
         if statement.take("ADD", "COLUMNS") or statement.take("ADD", "COLUMN"):
-            return [self._added(text) for text in split(_listed(statement.until()))]
+            return [self._added(text) for text in split(_listed(statement.until()), types=True)]
         if statement.take("DROP", "COLUMNS") or statement.take("DROP", "COLUMN"):
             return self._dropped(statement)
         if statement.take("REPLACE", "COLUMNS"):
-            new = split(_listed(statement.until()))
+            new = split(_listed(statement.until()), types=True)
             gone = [{"kind": "DeleteColumn", "column": [name]} for name in self.schema.names]
             return [*gone, *(self._added(text) for text in new)]
         if statement.take("RENAME", "COLUMN"):
@@ -142,11 +152,12 @@ class _Table:
         return found
 
     def _added(self, text: str) -> Change:
-        column = Statement(text)
-        whole = column.until(("FIRST",), ("AFTER",))
-        name, rest = _first_word(whole)
+        # The name may be any word: also one that says something behind the type.
+        name, rest = _first_word(text)
         path = parse_name(name)
-        said = st.StructType.fromDDL(f"`new` {rest}").fields[0]
+        column = Statement(rest, types=True)
+        kind = column.until(("FIRST",), ("AFTER",))
+        said = columns_of(f"`new` {kind}", f"The type of the new column {name}").fields[0]
         change: dict[str, Any] = {
             "kind": "AddColumn",
             # One that is there is refused, however it is spelled.
@@ -169,18 +180,27 @@ class _Table:
         ]
 
     def _renamed(self, statement: Statement) -> Change:
-        path = self._known(statement.until(("TO",)))
-        statement.expect("TO")
-        (name,) = parse_name(statement.until())
+        old, rest = _first_word(statement.until())
+        path = self._known(old)
+        behind = Statement(rest)
+        behind.expect("TO")
+        new, more = _first_word(behind.until())
+        name, *inner = parse_name(new)
+        if inner or more:
+            raise InvalidInputError(
+                f"{f'{new} {more}'.strip()!r} is not the new name of a column",
+                fix="Write one name, in backticks if it has a dot or a space",
+            )
         taken = self._spelled([*path[:-1], name])
         if taken is not None and taken != path:
             raise InvalidInputError(f"Table {self.ref} already has a column {'.'.join(taken)!r}")
         return {"kind": "RenameColumn", "column": path, "name": name}
 
     def _of_a_column(self, statement: Statement) -> Change:
-        stops = [(word,) for word in _OF_A_COLUMN]
-        path = self._known(statement.until(*stops))
-        if statement.take("DROP", "NOT", "NULL"):
+        name, rest = _first_word(statement.until())
+        path = self._known(name)
+        statement = Statement(rest)
+        if statement.take("DROP", "NOT", "NULL") and statement.finished:
             return {"kind": "UpdateColumnNullability", "column": path, "nullable": True}
         if statement.take("SET", "NOT", "NULL"):
             raise UnsupportedOperationError(

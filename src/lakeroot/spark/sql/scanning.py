@@ -15,26 +15,30 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_ANGLES = {"<": 1, ">": -1}
 
 
 class Statement:
-    """A statement that is read from left to right, keyword by keyword."""
+    """A statement that is read from left to right, keyword by keyword.
 
-    def __init__(self, text: str) -> None:
+    A word behind a dot is a name. With `types`, ``MAP<STRING, INT>`` is whole, as parentheses are.
+    """
+
+    def __init__(self, text: str, *, types: bool = False) -> None:
         self.text = _without_comments(text).strip().rstrip("; \t\r\n")
         # Each token: where it starts, the keyword it may be (only outside of parentheses), its end.
         self.tokens: list[tuple[int, str, int]] = []
         depth = cases = 0
         for match in _TOKEN.finditer(self.text):
-            kind = match.lastgroup
-            depth += {"open": 1, "close": -1}.get(kind or "", 0)
-            if kind != "word" or depth:
+            depth += _deeper(match, types=types)
+            after_dot = self.text[: match.start()].endswith(".")
+            if match.lastgroup != "word" or depth or after_dot:
                 continue
-            word, after_dot = match.group().upper(), self.text[: match.start()].endswith(".")
+            word = match.group().upper()
             # A CASE has a WHEN and a THEN of its own, up to its END.
-            if word == "CASE" and not after_dot:
+            if word == "CASE":
                 cases += 1
-            elif word == "END" and cases and not after_dot:
+            elif word == "END" and cases:
                 cases -= 1
             elif not cases:
                 self.tokens.append((match.start(), word, match.end()))
@@ -96,11 +100,18 @@ def _without_comments(text: str) -> str:
     )
 
 
-def split(text: str, separator: str = ",") -> list[str]:
-    """Split a list at its commas, outside of quotes and parentheses."""
+def _deeper(match: re.Match[str], *, types: bool) -> int:
+    """Count how much deeper inside of parentheses, or of a type, the text is behind a token."""
+    if types and match.group() in _ANGLES:
+        return _ANGLES[match.group()]
+    return {"open": 1, "close": -1}.get(match.lastgroup or "", 0)
+
+
+def split(text: str, separator: str = ",", *, types: bool = False) -> list[str]:
+    """Split a list at its commas, outside of quotes and parentheses; of columns, also of types."""
     parts, depth, start = [], 0, 0
     for match in _TOKEN.finditer(text):
-        depth += {"open": 1, "close": -1}.get(match.lastgroup or "", 0)
+        depth += _deeper(match, types=types)
         if depth == 0 and match.group() == separator:
             parts.append(text[start : match.start()].strip())
             start = match.end()
