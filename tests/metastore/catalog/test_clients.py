@@ -141,16 +141,18 @@ def test_a_table_may_be_in_no_namespace(namespace: Any) -> None:
 def test_a_vacuum_removes_directories_that_are_nobodys(namespace: Any, tmp_path: Path) -> None:
     table_id = ["ml", "items"]
     lance.write_dataset(ROWS, namespace_client=namespace, table_id=table_id)
-    for name in ("old", "new"):
+    # One that never had a name may be a job's that runs for days.
+    days_old = {"old": 8, "young": 6, "new": 0}
+    for name, days in days_old.items():
         lance.write_dataset(ROWS, str(tmp_path / "_lance" / name))
-    long_ago = time.time() - 2 * 24 * 60 * 60
-    for path in (tmp_path / "_lance").rglob("*"):
-        if "new" not in path.parts:
-            os.utime(path, (long_ago, long_ago))
+        then = time.time() - days * 24 * 60 * 60
+        for path in (tmp_path / "_lance" / name).rglob("*"):
+            os.utime(path, (then, then))
     assert namespace.vacuum(retention_ms=0, dry_run=True).other == ("_lance/old",)
     namespace.vacuum(retention_ms=0)
 
     assert not (tmp_path / "_lance" / "old").exists()
+    assert (tmp_path / "_lance" / "young").exists()
     assert (tmp_path / "_lance" / "new").exists()
     assert lance.dataset(namespace_client=namespace, table_id=table_id).count_rows() == 3
     lance.write_dataset(ROWS, namespace_client=namespace, table_id=table_id, mode="append")
