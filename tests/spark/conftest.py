@@ -25,7 +25,7 @@ MANAGED = {"table_version_management": "true"}
 def spark() -> Iterator[SparkSession]:
     session = lakeroot.spark.session(
         "tests",
-        master="local[2,3]",
+        master="local[2,2]",
         fast_start=True,
         config={"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "2g"},
     )

@@ -213,7 +213,7 @@ def test_a_repeated_task_does_not_repeat_its_rows(spark, root, catalog, tmp_path
 
     data = frame(spark, 0, 10).mapInArrow(fails_once_at_the_end, "id long, name string")
     conf = spark.sparkContext._jsc.sc().conf()
-    assert conf.get("spark.master") == "local[2,3]"
+    assert conf.get("spark.master") == "local[2,2]"
     lakeroot.spark.write(data, "shop.t", root=root)
     assert (Path(marks) / "failed").exists()
     assert rows(where(catalog, "shop", "t")) == list(range(10))
