@@ -406,19 +406,6 @@ def test_a_branch_that_a_tag_names_says_so(tmp_path: Path) -> None:
         branch_with_branches(tmp_path / "other")
 
 
-def test_a_code_means_the_same_in_a_server(tmp_path: Path) -> None:
-    program = (
-        "import lakeroot.server.refusals\n"
-        "from lakeroot.tables.faults import BY_CODE\n"
-        "print({error.__module__ for error in BY_CODE.values()})"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path
-    )
-
-    assert ran.stdout.strip() == "{'lakeroot.model.errors'}"
-
-
 def test_a_storage_that_does_not_answer_is_unavailable() -> None:
     with pytest.raises(errors.ServiceUnavailableError):
         rows.count_rows(bucket_table(9))

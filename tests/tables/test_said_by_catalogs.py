@@ -1,5 +1,7 @@
 """What a catalog says about a commit reaches the writer, in its own words."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -80,3 +82,16 @@ def test_a_conflict_is_tried_again_a_few_times_and_then_reported(tmp_path: Path)
     with pytest.raises(errors.ConcurrentModificationError):
         refs.restore(losing, 1)
     assert next(attempts) == ATTEMPTS
+
+
+def test_a_code_means_the_same_in_a_server(tmp_path: Path) -> None:
+    program = (
+        "import lakeroot.server.refusals\n"
+        "from lakeroot.tables.faults import BY_CODE\n"
+        "print({error.__module__ for error in BY_CODE.values()})"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+
+    assert ran.stdout.strip() == "{'lakeroot.model.errors'}"
