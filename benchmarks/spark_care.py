@@ -12,7 +12,7 @@ import pyarrow as pa
 import lakeroot.spark
 from benchmarks.report import Row
 from benchmarks.sparks import measured, spark_and_directory
-from lakeroot.spark.sql.installing import catalog_of
+from lakeroot.spark.spark_sql.installing import catalog_of
 from lakeroot.storage.spans import GRACE, RETENTION
 
 TITLE = "Spark: fsck and gc of a directory catalog"

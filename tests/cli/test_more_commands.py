@@ -50,6 +50,7 @@ def test_a_version_is_shown(run: Run) -> None:
     shown = {one["what"]: one["value"] for one in run.json("version", "show", "air.words", "1")}
 
     assert (shown["rows"], shown["columns"], shown["tags"]) == (2, "n, word", "first")
+    assert shown["operation"] in ("overwrite", "append")
     assert run("version", "show", "air.words", "9")[0] == 3
     code, _, said = run("head", "air.words", "--version", "9")
     assert code == 3

@@ -17,7 +17,7 @@ from pyspark.sql import functions as sf
 
 import lakeroot
 import lakeroot.spark
-from lakeroot.spark.session import FAST_START_FLAGS
+from lakeroot.spark.sessions import FAST_START_FLAGS
 
 CONNECT = "connect"
 CONFIG = {

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.classic.dataframe import DataFrame
 
 import lakeroot.spark
-from lakeroot.spark.sql.few_rows import FewRows
+from lakeroot.spark.spark_sql.few_rows import FewRows
 from tests.spark.conftest import put
 
 _numbers = itertools.count()

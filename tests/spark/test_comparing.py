@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lakeroot.spark
-from lakeroot.spark.sql.predicates import predicate
+from lakeroot.spark.spark_sql.predicates import predicate
 from lakeroot.spark.types import comparable
 from tests.spark.conftest import put
 from tests.spark.test_columnar import explained

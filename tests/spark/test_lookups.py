@@ -11,8 +11,8 @@ import pytest
 from pyspark.errors import AnalysisException, ParseException
 
 import lakeroot.spark
-from lakeroot.spark.sql.few_rows import FewRows
-from lakeroot.spark.sql.lookups import Lookups, cut
+from lakeroot.spark.spark_sql.few_rows import FewRows
+from lakeroot.spark.spark_sql.lookups import Lookups, cut
 from tests.spark.conftest import put
 from tests.spark.test_columnar import EVERYTHING, explained
 

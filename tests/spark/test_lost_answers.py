@@ -13,12 +13,12 @@ from pyspark.sql import types as st
 from lakeroot.model.errors import ConcurrentModificationError
 from lakeroot.objects import LocalObjects
 from lakeroot.spark import receipts
-from lakeroot.spark.catalogs import Catalog, TableRef
-from lakeroot.spark.commits import JOB, files_of
+from lakeroot.spark.catalogs import Catalog, TableRef, files_of
+from lakeroot.spark.commits import JOB
 from lakeroot.spark.options import WriteOptions
 from lakeroot.spark.source_writing import WrittenMessage
-from lakeroot.spark.sql.answers import Answers
-from lakeroot.spark.sql.tasks import PICKLE
+from lakeroot.spark.spark_sql.answers import Answers
+from lakeroot.spark.spark_sql.tasks import PICKLE
 from lakeroot.spark.streaming import BATCH, STREAM, stream_sink
 from lakeroot.spark.write_tasks import watched, write_rows
 from lakeroot.spark.writing import abort, append_fragments, finish, prepare

@@ -15,7 +15,7 @@ import pyspark
 import pytest
 
 from lakeroot.spark.java import java_home
-from lakeroot.spark.session import FAST_START_FLAGS
+from lakeroot.spark.sessions import FAST_START_FLAGS
 from tests.spark.journey import CONNECT
 
 pytestmark = pytest.mark.timeout(1800)  # up to six JVMs, on whatever machine

@@ -1,5 +1,6 @@
 """Pipelines: from files to several tables in one publication."""
 
+import json
 from dataclasses import replace
 
 import lance
@@ -67,7 +68,7 @@ def rows_of(client, *names):
     return sorted(tuple(row.values()) for row in table.to_table().to_pylist())
 
 
-def test_a_file_publishes_its_tables_together_and_once(spark, tmp_path, managed, orders):
+def test_a_file_publishes_its_tables_together_and_once(spark, tmp_path, root, managed, orders):
     file = tmp_path / "pipeline.yaml"
     file.write_text(FILE)
     planned = pipelines.plan(pipelines.load(file))
@@ -87,6 +88,9 @@ def test_a_file_publishes_its_tables_together_and_once(spark, tmp_path, managed,
     )
     assert told is not None
     assert told["lakeroot.metrics"] == '{"rows": 3, "checks": 4}'
+    origin = lakeroot.open(root, table_version_management="true")["shop.orders"].origin(1)
+    assert json.loads(origin["lakeroot.sources"]) == {"raw": {"path": str(orders), "format": "csv"}}
+    assert (origin["lakeroot.run"], origin["operation"]) == ("monday", "overwrite")
     orders.write_text("id,city,price\n2,Bergen,8\n4,Oslo,1\n")
     pipelines.run_file(file, run_id="tuesday", spark=spark)
     assert rows_of(managed, "shop", "orders") == [

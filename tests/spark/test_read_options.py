@@ -10,8 +10,8 @@ import lakeroot.spark
 from lakeroot.model.errors import InvalidInputError
 from lakeroot.spark.options import ReadOptions, parse
 from lakeroot.spark.planning import with_limit
-from lakeroot.spark.sql.few_rows import FewRows
-from lakeroot.spark.sql.sourcing import COLUMNAR
+from lakeroot.spark.spark_sql.few_rows import FewRows
+from lakeroot.spark.spark_sql.sourcing import COLUMNAR
 from tests.spark.conftest import put
 
 _numbers = itertools.count()

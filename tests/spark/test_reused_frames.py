@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeroot.spark.sql.sourcing import COLUMNAR
+from lakeroot.spark.spark_sql.sourcing import COLUMNAR
 from tests.spark.journey import CONNECT
 from tests.spark.reused import disagreements
 

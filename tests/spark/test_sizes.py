@@ -14,7 +14,7 @@ from lakeroot.spark.merge_clauses import INSERT, UPDATE, Merge, merge_changes, s
 from lakeroot.spark.options import ReadOptions, WriteOptions, table_of
 from lakeroot.spark.planning import plan_read
 from lakeroot.spark.reading import frame, task_numbers
-from lakeroot.spark.sql import frames
+from lakeroot.spark.spark_sql import frames
 from lakeroot.spark.writing import prepare
 from tests.spark.conftest import put
 

@@ -7,7 +7,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import types as st
 
 import lakeroot.spark
-from lakeroot.spark.sql.sourcing import COLUMNAR
+from lakeroot.spark.spark_sql.sourcing import COLUMNAR
 from lakeroot.spark.streaming import stream_sink
 from tests.spark.conftest import fails_last, put
 from tests.spark.test_reading import ORDERS, load

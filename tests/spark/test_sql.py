@@ -8,7 +8,7 @@ from pyspark.errors import AnalysisException
 
 import lakeroot.spark
 from lakeroot.model.errors import InvalidInputError, TableNotFoundError, UnsupportedOperationError
-from lakeroot.spark.sql.scanning import Statement, assignments, split
+from lakeroot.spark.spark_sql.scanning import Statement, assignments, split
 from tests.spark.test_writing import where
 
 _numbers = itertools.count()

@@ -18,7 +18,7 @@ import lakeroot.spark
 from lakeroot.spark import write_tasks
 from lakeroot.spark.catalogs import DIRECTORY, TableRef
 from lakeroot.spark.options import WriteOptions
-from lakeroot.spark.sql import tasks
+from lakeroot.spark.spark_sql import tasks
 from lakeroot.spark.writing import prepare
 from tests.spark.conftest import put
 

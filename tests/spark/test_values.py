@@ -16,7 +16,7 @@ from lakeroot.spark.failures import explained, nearest
 from lakeroot.spark.java import bundled_java_home, java_home
 from lakeroot.spark.options import ReadOptions, WriteOptions, parse, table_of
 from lakeroot.spark.planning import pack
-from lakeroot.spark.sql.predicates import predicate
+from lakeroot.spark.spark_sql.predicates import predicate
 
 
 @pytest.mark.parametrize(

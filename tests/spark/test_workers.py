@@ -2,6 +2,8 @@
 
 import gc
 import stat
+import subprocess
+import sys
 import tempfile
 import traceback
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+import lakeroot.spark
 from lakeroot.spark import workers
 from lakeroot.spark.distribute import distribute
 
@@ -25,6 +28,35 @@ def test_a_worker_leaves_its_imports_out_of_collections_from_its_second_task_on(
     assert max(map(max, rounds)) > 10_000
     # The command line freezes what is there when it ends, so this process may have begun with some.
     assert gc.get_freeze_count() <= before, "the driver is not ours to tune"
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "scanning",
+        "write_tasks",
+        "source_writing",
+        "streaming",
+        "refilling",
+        "row_changes",
+        "metastore.reading",
+        "metastore.writing",
+        "spark_sql.tasks",
+    ],
+)
+def test_a_worker_loads_no_client_of_catalogs_for_a_task_that_asks_none(task: str) -> None:
+    clients = "{'lance_namespace', 'pydantic', 'pyiceberg'}"
+    look = f"import sys, lakeroot.spark.{task}; print({clients} & {{*sys.modules}})"
+    run = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "set()"
+
+
+def test_every_name_of_the_package_is_fetched_when_it_is_asked_for() -> None:
+    for name in lakeroot.spark.__all__:
+        assert callable(getattr(lakeroot.spark, name)), name
+    assert dir(lakeroot.spark) == sorted(lakeroot.spark.__all__)
+    with pytest.raises(AttributeError, match="nothing"):
+        lakeroot.spark.nothing  # noqa: B018
 
 
 def test_workers_are_reached_by_sockets_that_only_their_owner_can_reach(

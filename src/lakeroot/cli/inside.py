@@ -1,5 +1,7 @@
 """Commands on versions, tags and indexes of a table."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from lakeroot.cli.catalogs import TABLE, opened, table_of
@@ -7,7 +9,14 @@ from lakeroot.cli.naming import DRY_RUN, YES, agreed
 from lakeroot.cli.output import print_done, print_rows
 from lakeroot.lake.calls import Calls
 from lakeroot.lake.moments import show_time
-from lakeroot.model.errors import TableIndexNotFoundError, TableTagNotFoundError
+from lakeroot.model.errors import (
+    LakerootError,
+    TableIndexNotFoundError,
+    TableTagNotFoundError,
+)
+
+if TYPE_CHECKING:
+    from lakeroot.lake import LakeTable
 
 
 @click.group("version")
@@ -32,7 +41,10 @@ def list_versions(ctx: click.Context, table: str) -> None:
 @click.argument("version", type=int)
 @click.pass_context
 def show_version(ctx: click.Context, table: str, version: int) -> None:
-    """Show what a version holds and which tags it has."""
+    """Show what a version holds, which tags it has, and what its writer has said of it.
+
+    A pipeline says there which run it was, what it has read, and how many rows it has written.
+    """
     found = table_of(ctx, table)
     described = Calls(opened(ctx).namespace).describe_table_version(
         {"id": found.id, "version": version}
@@ -51,8 +63,16 @@ def show_version(ctx: click.Context, table: str, version: int) -> None:
         ("manifest", kept.get("manifest_path")),
         ("manifest bytes", kept.get("manifest_size")),
         ("tags", ", ".join(tags)),
+        *_origin(found, version),
     ]
     print_rows(ctx, ["what", "value"], facts)
+
+
+def _origin(table: "LakeTable", version: int) -> list[tuple[str, str]]:
+    try:
+        return list(table.origin(version).items())
+    except LakerootError:  # What is known of the version is worth showing all the same.
+        return []
 
 
 @version_group.command("restore")

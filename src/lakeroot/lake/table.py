@@ -18,6 +18,7 @@ from lakeroot.model.identifiers import Identifier, show
 from lakeroot.tables.arrow import ArrowData
 from lakeroot.tables.expressions import whole_or_none
 from lakeroot.tables.faults import translated
+from lakeroot.tables.made import transaction_of
 
 
 class LakeTable:
@@ -74,6 +75,20 @@ class LakeTable:
         found = self._calls.list_table_versions({"id": self.id, "descending": True})
         listed = found["versions"] if isinstance(found, dict) else found.model_dump()["versions"]
         return [dict(one) for one in listed]
+
+    def origin(self, version: int | None = None) -> dict[str, str]:
+        """Tell what its writer has said of a version, the newest or another: the run, its sources.
+
+        It is kept in the transaction behind the version, which goes when old versions are cleaned
+        up; there may be none.
+        """
+        dataset = self.dataset(version)
+        with translated("Reading the transaction"):
+            made = transaction_of(dataset, dataset.version)
+        if made is None:
+            return {}
+        what = type(made.operation).__name__.lower()
+        return {"operation": what, **(made.transaction_properties or {})}
 
     def count(self, where: str | None = None, version: int | str | None = None) -> int:
         """Count rows."""

@@ -12,8 +12,7 @@ from lakeroot.model.commits import Change
 from lakeroot.model.errors import NotFoundError, TableNotFoundError
 from lakeroot.model.records import Table
 from lakeroot.model.rules import require_room_for_table
-from lakeroot.spark.catalogs import Located, TableRef, locate
-from lakeroot.spark.commits import files_of
+from lakeroot.spark.catalogs import Located, TableRef, files_of, locate
 from lakeroot.storage.overlay import Overlay
 
 

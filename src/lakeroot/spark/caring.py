@@ -99,7 +99,7 @@ def _cared(
     properties: Mapping[str, str] | None,
     what: str,
 ) -> CaredNamespace:
-    from lakeroot.spark.sql.installing import catalog_of
+    from lakeroot.spark.spark_sql.installing import catalog_of
 
     catalog = catalog_of(root, impl, profile, properties).connect()
     if not isinstance(catalog, CaredNamespace):

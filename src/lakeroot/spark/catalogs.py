@@ -1,20 +1,16 @@
 """Say which table is meant, in values that travel to any process: a catalog and a name.
 
 A namespace client does not pickle, so what travels is how to build it: the implementation and its
-string properties. Every process builds its own, once.
+string properties. Every process builds its own, once, if it needs one at all: most tasks never ask
+a catalog, and importing the clients would take a new worker longer than everything else.
 """
 
 import functools
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import lance_namespace
-from lance_namespace import DescribeTableRequest, LanceNamespace
-
-from lakeroot.lake.opening import implementation
-from lakeroot.lake.profiles import profile
 from lakeroot.model.errors import (
     InvalidInputError,
     InvalidTableStateError,
@@ -22,7 +18,11 @@ from lakeroot.model.errors import (
     TableNotFoundError,
 )
 from lakeroot.model.identifiers import Identifier, show
+from lakeroot.objects import Objects, open_root, parse_root
 from lakeroot.spark.failures import translated
+
+if TYPE_CHECKING:
+    from lance_namespace import LanceNamespace
 
 DIRECTORY = "lakeroot.DirectoryNamespace"
 # The storage option in which a catalog says when the keys beside it expire.
@@ -51,16 +51,21 @@ class Catalog:
     @classmethod
     def named(cls, profile_name: str, properties: Mapping[str, str] | None = None) -> "Catalog":
         """Describe the catalog of a profile; its file is read where this runs: on the driver."""
+        from lakeroot.lake.opening import implementation
+        from lakeroot.lake.profiles import profile
+
         found = {**profile(profile_name), **(properties or {})}
         return cls.of(*implementation(found.pop("root", "."), found))
 
-    def connect(self) -> LanceNamespace:
+    def connect(self) -> "LanceNamespace":
         """Return this process's client of the catalog."""
         return _connect(self)
 
 
 @functools.lru_cache(maxsize=32)
-def _connect(catalog: Catalog) -> LanceNamespace:
+def _connect(catalog: Catalog) -> "LanceNamespace":
+    import lance_namespace
+
     try:
         return lance_namespace.connect(catalog.impl, dict(catalog.properties))
     except (ImportError, AttributeError, ValueError, TypeError) as error:
@@ -109,6 +114,8 @@ def locate(ref: TableRef) -> Located:
             f"No catalog was given for table {ref}",
             fix="Set the option `root` (a directory), `impl` with its properties, or `location`",
         )
+    from lance_namespace import DescribeTableRequest
+
     client = ref.catalog.connect()
     request = DescribeTableRequest(id=list(ref.identifier), check_declared=True)
     try:
@@ -138,6 +145,11 @@ def located_from(ref: TableRef, answer: Any) -> Located:
         bool(answer.managed_versioning),
         bool(getattr(answer, "is_only_declared", False)),
     )
+
+
+def files_of(table: Located) -> Objects:
+    """Open the files of a table."""
+    return open_root(parse_root(table.location, renewed(table).store_options))
 
 
 def expires(table: Located) -> bool:

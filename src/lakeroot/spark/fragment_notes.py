@@ -10,8 +10,7 @@ from typing import Any, Final
 import lance
 
 from lakeroot.model.errors import ConcurrentModificationError
-from lakeroot.spark.catalogs import Located
-from lakeroot.spark.commits import files_of
+from lakeroot.spark.catalogs import Located, files_of
 from lakeroot.tables.receipts import BACKFILLS
 from lakeroot.tables.versions import DATA
 

@@ -25,7 +25,7 @@ from lakeroot.namespace.jobs import BackfillColumn, Job, RefreshView
 from lakeroot.spark.catalogs import Catalog, Located, TableRef, locate
 from lakeroot.spark.failures import explained, nearest
 from lakeroot.spark.refilling import refill
-from lakeroot.spark.session import session
+from lakeroot.spark.sessions import session
 from lakeroot.spark.views import refresh
 from lakeroot.tables.job_notes import files_beside, find_job_note, note_job
 from lakeroot.tables.transactions import Status

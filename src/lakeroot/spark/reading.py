@@ -37,7 +37,7 @@ def planned(
     With `exact`, whoever chooses rows by a column with nanoseconds does so by all of them, or is
     refused; where Lance cannot be asked to compare it, the frame lacks the column.
     """
-    from lakeroot.spark.sql.frames import local, relation
+    from lakeroot.spark.spark_sql.frames import local, relation
 
     opened = opened_for(ref, options)
     found = few if options.filter is not None or options.is_search else None

@@ -15,8 +15,7 @@ import uuid
 from collections.abc import Iterable
 
 from lakeroot.model.errors import ConcurrentModificationError, LakerootError
-from lakeroot.spark.catalogs import Located
-from lakeroot.spark.commits import files_of
+from lakeroot.spark.catalogs import Located, files_of
 from lakeroot.tables.receipts import RECEIPTS, read_receipt, write_receipt
 
 

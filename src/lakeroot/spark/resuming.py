@@ -5,8 +5,7 @@ import uuid
 from typing import Final
 
 from lakeroot.model.errors import InvalidInputError
-from lakeroot.spark.catalogs import Located
-from lakeroot.spark.commits import files_of
+from lakeroot.spark.catalogs import Located, files_of
 from lakeroot.spark.failures import nearest
 from lakeroot.spark.fingerprints import Fingerprint
 from lakeroot.spark.fragment_notes import FragmentNotes

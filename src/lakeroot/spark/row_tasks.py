@@ -44,9 +44,9 @@ def over_rows(frame: DataFrame, work: Callable[[Rows], Any]) -> list[Any]:
 
 def _prepared(frame: DataFrame, task: Callable[[Rows], Iterator[pa.RecordBatch]]) -> Any | None:
     """Make the Java half, or nothing where Spark cannot have one: over Connect, another Spark."""
-    from lakeroot.spark.sql.compiling import WRITES, compiled, send_classes
-    from lakeroot.spark.sql.installing import check_version, python_source
-    from lakeroot.spark.sql.tasks import PICKLE
+    from lakeroot.spark.spark_sql.compiling import WRITES, compiled, send_classes
+    from lakeroot.spark.spark_sql.installing import check_version, python_source
+    from lakeroot.spark.spark_sql.tasks import PICKLE
 
     spark: Any = frame.sparkSession
     if not hasattr(spark, "_jsparkSession"):

@@ -9,8 +9,7 @@ note, which stays when old versions are cleaned up.
 import json
 
 from lakeroot.model.errors import InvalidTableStateError
-from lakeroot.spark.catalogs import Located
-from lakeroot.spark.commits import files_of
+from lakeroot.spark.catalogs import Located, files_of
 from lakeroot.tables.versions import MAIN
 
 _NOTES = "_lakeroot/streams"

@@ -24,8 +24,8 @@ from lakeroot.model.errors import (
     TableVersionNotFoundError,
 )
 from lakeroot.objects import open_root, parse_root
-from lakeroot.spark.catalogs import Located, exists, locate
-from lakeroot.spark.commits import files_of, properties_of
+from lakeroot.spark.catalogs import Located, exists, files_of, locate
+from lakeroot.spark.commits import properties_of
 from lakeroot.spark.offsets import Offset, offset_at, require_same_table
 from lakeroot.spark.opening import open_table
 from lakeroot.spark.options import ReadOptions, WriteOptions, camel, parse, table_of

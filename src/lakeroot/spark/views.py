@@ -12,7 +12,7 @@ from lakeroot.spark.failures import translated
 from lakeroot.spark.fitting import fit
 from lakeroot.spark.opening import open_table
 from lakeroot.spark.options import WriteOptions
-from lakeroot.spark.sql.installing import use_catalog
+from lakeroot.spark.spark_sql.installing import use_catalog
 from lakeroot.spark.write_tasks import run
 from lakeroot.spark.writing import OVERWRITE, WriteResult, abort, already_done, finish, prepare
 

@@ -1,8 +1,5 @@
 """Take back the name of a table that a failed job has reserved and not written."""
 
-from lance_namespace import DropTableRequest
-
-from lakeroot.namespace.base import LakerootNamespace
 from lakeroot.spark.catalogs import TableRef, locate
 
 
@@ -13,6 +10,11 @@ def withdraw(ref: TableRef) -> None:
     """
     if ref.catalog is None:
         return
+    # Here, because tasks have this at hand in case they fail, and few of them do.
+    from lance_namespace import DropTableRequest
+
+    from lakeroot.namespace.base import LakerootNamespace
+
     try:
         client = ref.catalog.connect()
         if isinstance(client, LakerootNamespace):

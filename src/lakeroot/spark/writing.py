@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import lance
-from lance_namespace import DeclareTableRequest
 from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
@@ -163,6 +162,8 @@ def _declared(ref: TableRef) -> tuple[Located, bool]:
     """Reserve the name of a new table; tell whether it was this job that reserved it."""
     if ref.catalog is None:
         return locate(ref), False
+    from lance_namespace import DeclareTableRequest
+
     request = DeclareTableRequest(id=list(ref.identifier))
     try:
         with translated(f"Table {ref} cannot be declared"):

@@ -10,8 +10,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lakeroot.spark.catalogs import TableRef, locate
-from lakeroot.spark.commits import files_of
+from lakeroot.spark.catalogs import TableRef, files_of, locate
 from lakeroot.tables.job_notes import JobNote, find_job_note, note_job
 from lakeroot.tables.transactions import Status
 

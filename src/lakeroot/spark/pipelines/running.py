@@ -48,7 +48,7 @@ from lakeroot.spark.publishing import (
 )
 from lakeroot.spark.reading import planned
 from lakeroot.spark.row_changes import operation_of, run_changes
-from lakeroot.spark.session import session
+from lakeroot.spark.sessions import session
 from lakeroot.spark.types import spark_schema
 from lakeroot.spark.write_tasks import WritePlan
 from lakeroot.spark.write_tasks import run as write_all
@@ -189,6 +189,7 @@ class _Run:
         self.targets = [each for each in pipeline.tables if each.table not in published]
         self.frames: dict[str, DataFrame] = {}
         self.versions: dict[str, int] = {}
+        self.lineage: dict[str, dict[str, Any]] = {}
         self.plans: list[WritePlan] = []
         self.kept: list[DataFrame] = []
         self.rows: dict[str, int] = {}
@@ -246,14 +247,18 @@ class _Run:
             given = {"version": source.version, "tag": source.tag, **source.options}
             rows, plan = planned(self.spark, ref, parse(ReadOptions, given))
             self.versions[source.table] = plan.version
+            self.lineage[source.name] = {"table": source.table, "version": plan.version}
             return rows
         if source.sql is not None:
+            self.lineage[source.name] = {"sql": source.sql}
             with translated(f"Source {source.name!r} cannot be read"):
                 return self.spark.sql(source.sql)
+        kind = source.format or "parquet"
+        self.lineage[source.name] = {"path": str(source.path), "format": kind}
         return source_frame(
             self.spark,
             str(source.path),
-            format=source.format or "parquet",
+            format=kind,
             reader=source.options,
             schema=source.schema,
         )
@@ -320,7 +325,7 @@ class _Run:
             JOB: _job(self.pipeline, self.run_id),
             PIPELINE: self.pipeline.name,
             RUN: self.run_id,
-            LINEAGE: json.dumps(self.versions),
+            LINEAGE: json.dumps(self.lineage),
             METRICS: json.dumps(metrics),
             **message,
         }

@@ -77,7 +77,7 @@ def register(spark: SparkSession) -> SparkSession:
 
     spark.dataSource.register(LakerootSource)
     if hasattr(spark, "_jsparkSession"):
-        from lakeroot.spark.sql.sourcing import offer
+        from lakeroot.spark.spark_sql.sourcing import offer
 
         offer(spark)
     return spark

@@ -12,7 +12,7 @@ from lakeroot.model.errors import TableNotFoundError, UnsupportedOperationError
 from lakeroot.spark.catalogs import TableRef, exists, locate
 from lakeroot.spark.opening import open_table
 from lakeroot.spark.options import WriteOptions, parse
-from lakeroot.spark.sql.commenting import COMMENT, kept_comments, with_comment, with_comments
+from lakeroot.spark.spark_sql.commenting import COMMENT, kept_comments, with_comment, with_comments
 from lakeroot.spark.types import is_blob, spark_schema, table_schema
 from lakeroot.spark.write_tasks import WritePlan
 from lakeroot.spark.writing import prepare

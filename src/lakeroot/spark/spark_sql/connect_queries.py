@@ -7,9 +7,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakeroot.spark.options import ReadOptions, parse
 from lakeroot.spark.reading import planned
-from lakeroot.spark.sql.answers import chosen_version
-from lakeroot.spark.sql.installing import catalogs_of, table_in
-from lakeroot.spark.sql.scanning import settings
+from lakeroot.spark.spark_sql.answers import chosen_version
+from lakeroot.spark.spark_sql.installing import catalogs_of, table_in
+from lakeroot.spark.spark_sql.scanning import settings
 
 _ASIDE = r"""'(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.|"")*" | --[^\n]* | /\*.*?\*/"""
 _TRAVEL = r"""

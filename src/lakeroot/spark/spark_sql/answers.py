@@ -17,11 +17,11 @@ from lakeroot.spark.opening import Opened, opened_for
 from lakeroot.spark.options import ReadOptions, parse
 from lakeroot.spark.planning import read_schema
 from lakeroot.spark.row_tasks import BATCH_BYTES
-from lakeroot.spark.sql import creating
-from lakeroot.spark.sql.altering import alter
-from lakeroot.spark.sql.commenting import with_comments
-from lakeroot.spark.sql.reads import Reads, conditions_of
-from lakeroot.spark.sql.tasks import PICKLE, encoded, writer
+from lakeroot.spark.spark_sql import creating
+from lakeroot.spark.spark_sql.altering import alter
+from lakeroot.spark.spark_sql.commenting import with_comments
+from lakeroot.spark.spark_sql.reads import Reads, conditions_of
+from lakeroot.spark.spark_sql.tasks import PICKLE, encoded, writer
 from lakeroot.spark.write_tasks import WritePlan, watched
 from lakeroot.spark.writing import abort, finish
 

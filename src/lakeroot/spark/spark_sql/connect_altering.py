@@ -21,11 +21,11 @@ from lakeroot.model.errors import (
 from lakeroot.spark.catalogs import TableRef, locate, parse_name
 from lakeroot.spark.fitting import minds_case, spelled_as
 from lakeroot.spark.opening import open_table
-from lakeroot.spark.sql.altering import Change, alter
-from lakeroot.spark.sql.answers import Answers
-from lakeroot.spark.sql.commenting import COMMENT
-from lakeroot.spark.sql.installing import catalog_in
-from lakeroot.spark.sql.scanning import Statement, settings, split
+from lakeroot.spark.spark_sql.altering import Change, alter
+from lakeroot.spark.spark_sql.answers import Answers
+from lakeroot.spark.spark_sql.commenting import COMMENT
+from lakeroot.spark.spark_sql.installing import catalog_in
+from lakeroot.spark.spark_sql.scanning import Statement, settings, split
 
 # What ALTER COLUMN may say, and what Spark calls the change.
 _OF_A_COLUMN = {

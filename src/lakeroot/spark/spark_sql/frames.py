@@ -16,7 +16,7 @@ from lakeroot.spark.fitting import cut_columns, inexact
 from lakeroot.spark.opening import Opened
 from lakeroot.spark.options import ReadOptions
 from lakeroot.spark.planning import ReadPlan
-from lakeroot.spark.sql.reads import Reads
+from lakeroot.spark.spark_sql.reads import Reads
 
 _log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ def relation(
     Of an exact one Lance compares the columns with nanoseconds, and Spark does not get to see them.
     """
     from lakeroot.spark.reading import parallelism
-    from lakeroot.spark.sql.installing import check_version, plugin
+    from lakeroot.spark.spark_sql.installing import check_version, plugin
 
     if not hasattr(spark, "_jsparkSession"):
         return None
@@ -91,6 +91,6 @@ def local(spark: SparkSession, plan: ReadPlan) -> DataFrame | None:
     """Make a frame of rows that are here; nothing where Spark cannot have one like this."""
     if plan.here is None or not hasattr(spark, "_jsparkSession"):
         return None
-    from lakeroot.spark.sql.few_rows import FewRows
+    from lakeroot.spark.spark_sql.few_rows import FewRows
 
     return FewRows(spark, plan.here, plan.schema)

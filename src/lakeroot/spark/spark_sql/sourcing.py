@@ -10,9 +10,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from lakeroot.spark.reading import parallelism
-from lakeroot.spark.sql.compiling import SOURCES, compiled, put_source, send_classes
-from lakeroot.spark.sql.installing import Proxy, check_version, python_source, written
-from lakeroot.spark.sql.source_answers import SourceAnswers
+from lakeroot.spark.spark_sql.compiling import SOURCES, compiled, put_source, send_classes
+from lakeroot.spark.spark_sql.installing import Proxy, check_version, python_source, written
+from lakeroot.spark.spark_sql.source_answers import SourceAnswers
 
 _log = logging.getLogger(__name__)
 

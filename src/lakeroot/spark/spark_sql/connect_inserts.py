@@ -9,7 +9,7 @@ from lakeroot.spark.catalogs import TableRef, locate
 from lakeroot.spark.failures import nearest
 from lakeroot.spark.fitting import fit, holds
 from lakeroot.spark.opening import open_table
-from lakeroot.spark.sql import creating
+from lakeroot.spark.spark_sql import creating
 from lakeroot.spark.types import spark_schema
 from lakeroot.spark.writing import WriteResult, fill
 

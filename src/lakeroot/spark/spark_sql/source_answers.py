@@ -16,8 +16,8 @@ from lakeroot.spark.options import ReadOptions, parse, table_of
 from lakeroot.spark.planning import missing_column, read_schema
 from lakeroot.spark.row_tasks import BATCH_BYTES
 from lakeroot.spark.source_writing import LakerootWriter, batch_writer
-from lakeroot.spark.sql.reads import Reads
-from lakeroot.spark.sql.tasks import PICKLE, encoded, part_reader, target_writer
+from lakeroot.spark.spark_sql.reads import Reads
+from lakeroot.spark.spark_sql.tasks import PICKLE, encoded, part_reader, target_writer
 from lakeroot.spark.streaming import LakerootSink, LakerootStream, stream_sink
 
 

@@ -22,13 +22,13 @@ from lakeroot.spark.catalogs import TableRef, exists, locate, parse_name
 from lakeroot.spark.changing import delete_rows
 from lakeroot.spark.opening import open_table
 from lakeroot.spark.row_changes import ChangeResult
-from lakeroot.spark.sql import creating
-from lakeroot.spark.sql.answers import Answers
-from lakeroot.spark.sql.connect_altering import BEGIN_CHANGE, altered, columns_of, description
-from lakeroot.spark.sql.connect_inserts import insert_rows
-from lakeroot.spark.sql.connect_queries import mentions_catalog, query
-from lakeroot.spark.sql.installing import catalog_in, table_in
-from lakeroot.spark.sql.scanning import Statement, settings, split
+from lakeroot.spark.spark_sql import creating
+from lakeroot.spark.spark_sql.answers import Answers
+from lakeroot.spark.spark_sql.connect_altering import BEGIN_CHANGE, altered, columns_of, description
+from lakeroot.spark.spark_sql.connect_inserts import insert_rows
+from lakeroot.spark.spark_sql.connect_queries import mentions_catalog, query
+from lakeroot.spark.spark_sql.installing import catalog_in, table_in
+from lakeroot.spark.spark_sql.scanning import Statement, settings, split
 from lakeroot.spark.types import spark_schema
 from lakeroot.spark.writing import fill, finish
 

@@ -13,7 +13,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import types as st
 from pyspark.sql.classic.dataframe import DataFrame
 
-from lakeroot.spark.sql.reads import stream_of
+from lakeroot.spark.spark_sql.reads import stream_of
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ def _same_in_python(kind: st.DataType) -> bool:
 
 
 def _in_java(spark: SparkSession, rows: pa.Table, schema: st.StructType) -> Any:
-    from lakeroot.spark.sql.installing import check_version, plugin
+    from lakeroot.spark.spark_sql.installing import check_version, plugin
 
     try:
         if spark not in _MAKERS:

@@ -74,7 +74,7 @@ def _joined(texts: list[str]) -> str:
 
 
 def _cooked(jvm: Any, above: Any, *names: str) -> Any:
-    texts = [files("lakeroot.spark.sql").joinpath(name).read_text() for name in names]
+    texts = [files("lakeroot.spark.spark_sql").joinpath(name).read_text() for name in names]
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(above)
     compiler.setSourceVersion(8)

@@ -15,8 +15,8 @@ from lakeroot.model.errors import (
 from lakeroot.spark.catalogs import TableRef, locate
 from lakeroot.spark.failures import translated
 from lakeroot.spark.opening import open_table
-from lakeroot.spark.sql.commenting import COMMENT
-from lakeroot.spark.sql.creating import with_clauses
+from lakeroot.spark.spark_sql.commenting import COMMENT
+from lakeroot.spark.spark_sql.creating import with_clauses
 from lakeroot.spark.types import table_schema
 
 Change = Mapping[str, Any]

@@ -22,10 +22,10 @@ from lakeroot.model.errors import (
 from lakeroot.spark.catalogs import Catalog, TableRef, parse_name
 from lakeroot.spark.failures import explained
 from lakeroot.spark.reading import parallelism
-from lakeroot.spark.sql.answers import Answers
-from lakeroot.spark.sql.compiling import compiled, send_classes
-from lakeroot.spark.sql.lookups import forget_lookups, remember_lookups
-from lakeroot.spark.sql.reads import Reads
+from lakeroot.spark.spark_sql.answers import Answers
+from lakeroot.spark.spark_sql.compiling import compiled, send_classes
+from lakeroot.spark.spark_sql.lookups import forget_lookups, remember_lookups
+from lakeroot.spark.spark_sql.reads import Reads
 
 TESTED_SPARK = ("4.3",)
 _INSTEAD = "Use lakeroot.spark.read and write, or format('lakeroot'), which need no catalog"

@@ -19,10 +19,10 @@ from lakeroot.spark.merge_clauses import Clause, Merge, merge_rows
 from lakeroot.spark.opening import open_table
 from lakeroot.spark.options import ReadOptions, WriteOptions, parse
 from lakeroot.spark.row_changes import ChangeResult
-from lakeroot.spark.sql.connect import run, summary
-from lakeroot.spark.sql.connect_queries import query
-from lakeroot.spark.sql.installing import table_in
-from lakeroot.spark.sql.scanning import Statement, assignments, settings, split
+from lakeroot.spark.spark_sql.connect import run, summary
+from lakeroot.spark.spark_sql.connect_queries import query
+from lakeroot.spark.spark_sql.installing import table_in
+from lakeroot.spark.spark_sql.scanning import Statement, assignments, settings, split
 from lakeroot.spark.types import spark_schema
 from lakeroot.spark.writing import prepare
 

@@ -18,8 +18,8 @@ from lakeroot.spark.options import ReadOptions, parse
 from lakeroot.spark.planning import plan_read, read_schema, with_limit
 from lakeroot.spark.scanning import few
 from lakeroot.spark.sizes import narrowest
-from lakeroot.spark.sql.predicates import predicate
-from lakeroot.spark.sql.tasks import PICKLE, encoded, reader
+from lakeroot.spark.spark_sql.predicates import predicate
+from lakeroot.spark.spark_sql.tasks import PICKLE, encoded, reader
 from lakeroot.spark.types import NANOS, spark_schema
 from lakeroot.tables.expressions import whole
 

@@ -25,7 +25,7 @@ from lakeroot.spark.opening import Opened, opened_for
 from lakeroot.spark.options import ReadOptions
 from lakeroot.spark.planning import Scan, plan_read
 from lakeroot.spark.scanning import few
-from lakeroot.spark.sql.few_rows import FewRows
+from lakeroot.spark.spark_sql.few_rows import FewRows
 from lakeroot.spark.types import spark_schema
 
 _log = logging.getLogger(__name__)
