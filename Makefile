@@ -32,7 +32,7 @@ check: setup
 	$(RUN) lint-imports
 
 tests: setup
-	$(RUN) pytest -n 2 --dist loadgroup
+	$(RUN) pytest -n 2 --dist worksteal
 
 # The rooms that invent examples: there the thorough profile is another one than that of every day.
 INVENTING := tests/conformance tests/lance_dir tests/metastore tests/tables tests/unit tests/models \
@@ -47,7 +47,7 @@ trust: setup ## Try the promises of docs/trust.md at length (hours), and print t
 	LAKEROOT_GC_SEEDS=$(or $(SEEDS),200) $(RUN) pytest -q --timeout 0 tests/fsck/test_old_versions.py
 	LAKEROOT_KILLS=1 $(RUN) pytest -q --timeout 0 tests/fsck/test_killed_writers.py
 	LAKEROOT_SOAK_SECONDS=$(or $(SOAK),3600) $(RUN) pytest -q -s --timeout 0 tests/server/test_soak.py tests/faults/test_soak.py
-	LAKEROOT_TESTS=thorough $(RUN) pytest -n 2 --dist loadgroup --timeout 0 $(or $(SUITES),$(INVENTING))
+	LAKEROOT_TESTS=thorough $(RUN) pytest -n 2 --dist worksteal --timeout 0 $(or $(SUITES),$(INVENTING))
 	$(MAKE) mutate
 
 mutate: setup ## Make mistakes in the core modules and see whether the tests notice (MUTANTS=185 SEED=1)

@@ -1,17 +1,10 @@
-"""One frame in many queries, in one session of any kind; run as a program by its test.
+"""One frame in many queries, in one session of any kind."""
 
-The last line it prints is a JSON object of what was seen.
-"""
-
-import json
 import random
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-
-from tests.spark.journey import opened
 
 ROWS = 100
 # Those that Spark can push into a source in Python, and those that it keeps for itself.
@@ -72,18 +65,3 @@ def disagreements(spark: SparkSession, root: str, count: int) -> list[Any]:
     with ThreadPoolExecutor(3) as threads:
         compare("threads", list(threads.map(lambda each: found(frame, each), one)), expected)
     return wrong
-
-
-def main() -> None:
-    """Ask: where the session is, and the root of a new catalog."""
-    where, root = sys.argv[1:]
-    spark = opened(where)
-    try:
-        wrong = disagreements(spark, root, 6)
-    finally:
-        spark.stop()
-    sys.stdout.write(json.dumps({"session": type(spark).__module__, "wrong": wrong}) + "\n")
-
-
-if __name__ == "__main__":
-    main()

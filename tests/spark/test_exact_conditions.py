@@ -1,10 +1,6 @@
 """Rows are chosen by their times as the table has them: all nanoseconds, or a clear refusal."""
 
 import itertools
-import subprocess
-import sys
-from pathlib import Path
-from typing import Any
 
 import lance
 import pyarrow as pa
@@ -13,10 +9,8 @@ import pytest
 import lakeroot.spark
 from lakeroot.model.errors import InvalidInputError
 from tests.spark.conftest import put
-from tests.spark.journey import CONNECT, opened
 
 _names = (f"moments{number}" for number in itertools.count())
-HOME = Path(__file__).parents[2]
 NANOS = pa.timestamp("ns")
 # 2020-09-13 12:26:40.123456, and no nanosecond more.
 WHOLE = 1_600_000_000_123_456_000
@@ -151,45 +145,3 @@ def test_a_dry_run_of_a_merge_counts_no_keys_that_spark_would_cut(spark, root, p
     source = spark.sql(f"SELECT {WHEN} AS ns, 7 AS x")
     with pytest.raises(InvalidInputError, match="by the column 'ns'"):
         lakeroot.spark.merge(source, "shop.t", on="ns", root=root, dry_run=True)
-
-
-def over_connect(root: str) -> None:
-    """Choose rows where Lance cannot be asked: all is refused that needs the column."""
-    spark = opened(CONNECT)
-    try:
-        lakeroot.spark.use_catalog(spark, "lake", root=root)
-        given: dict[str, Any] = {"root": root, "set": {"x": "x + 1"}}
-        for condition in (EXACT[2][0], *SEEN[:1]):
-            name = "zoned" if "zoned" in condition else "ns"
-            for text in (
-                f"DELETE FROM lake.shop.t WHERE {condition}",
-                f"UPDATE lake.shop.t SET x = 1 WHERE {condition}",
-                merge("lake", on=f"t.id = s.id AND t.{condition}") if name == "zoned" else "",
-            ):
-                with pytest.raises(InvalidInputError, match=f"nanoseconds of column '{name}'"):
-                    lakeroot.spark.sql(spark, text or f"UPDATE lake.shop.t SET x = second({name})")
-        with pytest.raises(InvalidInputError, match="nope"):
-            lakeroot.spark.update(spark, "shop.t", where="nope = 1", **given)
-        lakeroot.spark.update(spark, "shop.t", where="id = 1", **given)
-        lakeroot.spark.update(spark, "shop.t", where=EXACT[0][0], truncate_nanos=True, **given)
-        cut = "SELECT count(*) FROM lake.shop.t WITH (truncateNanos = true) AS t WHERE t.ns = "
-        assert lakeroot.spark.sql(spark, cut + WHEN).first()[0] == 2
-    finally:
-        spark.stop()
-
-
-def test_over_connect_a_condition_that_needs_the_column_is_refused(root, place):
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.spark.test_exact_conditions", root],
-        cwd=HOME,
-        capture_output=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr.decode()[-5000:]
-    left = lance.dataset(place).to_table().sort_by("id")
-    assert left["x"].to_pylist() == [1, 2, 0, 0, 0]
-    assert left["ns"].equals(moments()["ns"])
-
-
-if __name__ == "__main__":
-    over_connect(sys.argv[1])

@@ -3,11 +3,12 @@
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,8 @@ from lakeroot.spark.java import java_home
 from lakeroot.spark.sessions import FAST_START_FLAGS
 from tests.spark.journey import CONNECT
 
-pytestmark = pytest.mark.timeout(1800)  # up to six JVMs, on whatever machine
 HOME = Path(__file__).parents[2]
+pytestmark = pytest.mark.timeout(1800)  # up to six JVMs, on whatever machine
 PATIENCE_S = 600
 
 
@@ -51,6 +52,17 @@ def check(seen: dict[str, Any]) -> None:
     assert seen["streamed"] == 30
 
 
+@pytest.fixture
+def usual_port() -> Iterator[None]:
+    """Have the port of Spark Connect taken, by this test or by whoever has it already."""
+    with socket.socket() as taken:
+        with suppress(OSError):
+            taken.bind(("", 15002))
+            taken.listen()
+        yield
+
+
+@pytest.mark.usefixtures("usual_port")
 def test_everything_works_through_spark_connect(tmp_path):
     seen = travelled(CONNECT, tmp_path / "lake", tmp_path / "log")
     assert seen["session"] == "pyspark.sql.connect.session"

@@ -1,25 +1,11 @@
-"""Statements over Spark Connect: what our own jobs run, and a clear answer to the rest.
+"""Statements over Spark Connect: what our own jobs run, and a clear answer to the rest."""
 
-Run as a program, it goes through the statements, and its last line is what they have said.
-"""
-
-import json
-import socket
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
-import pytest
+from pyspark.sql import SparkSession
 
 import lakeroot.spark
 from lakeroot.model.errors import LakerootError
-from tests.spark.journey import CONNECT, opened
-
-pytestmark = pytest.mark.timeout(1800)
-HOME = Path(__file__).parents[2]
 
 # Each statement with the rows that it gives, or with words of the error that it raises.
 STATEMENTS: list[tuple[str, Any]] = [
@@ -128,44 +114,22 @@ STATEMENTS: list[tuple[str, Any]] = [
 ]
 
 
-def answered(root: str) -> list[Any]:
-    """Run the statements one after the other."""
-    spark = opened(CONNECT)
-    try:
-        lakeroot.spark.use_catalog(spark, "lake", root=root)
-        said: list[Any] = []
-        for text, _ in STATEMENTS:
-            try:
-                said.append([list(row) for row in lakeroot.spark.sql(spark, text).collect()])
-            except LakerootError as error:
-                said.append(f"{type(error).__name__}: {error}")
-            except Exception as error:  # the test shows what it was
-                said.append(f"not ours, {type(error).__name__}: {error}")
-        return said
-    finally:
-        spark.stop()
+def answered(spark: SparkSession, root: str) -> list[Any]:
+    """Run the statements one after the other; return what each has said."""
+    lakeroot.spark.use_catalog(spark, "lake", root=root)
+    said: list[Any] = []
+    for text, _ in STATEMENTS:
+        try:
+            said.append([list(row) for row in lakeroot.spark.sql(spark, text).collect()])
+        except LakerootError as error:
+            said.append(f"{type(error).__name__}: {error}")
+        except Exception as error:  # the test shows what it was
+            said.append(f"not ours, {type(error).__name__}: {error}")
+    return said
 
 
-@pytest.fixture
-def usual_port() -> Iterator[None]:
-    """Have the port of Spark Connect taken, by this test or by whoever has it already."""
-    with socket.socket() as taken:
-        with suppress(OSError):
-            taken.bind(("", 15002))
-            taken.listen()
-        yield
-
-
-@pytest.mark.usefixtures("usual_port")
-def test_statements_run_over_spark_connect_or_say_what_to_use(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.spark.test_sql_connect", str(tmp_path / "lake")],
-        cwd=HOME,
-        capture_output=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr.decode()[-5000:]
-    said = json.loads(done.stdout.splitlines()[-1])
+def check(said: list[Any]) -> None:
+    """Hold what the statements have said against what they should."""
     for (text, expected), found in zip(STATEMENTS, said, strict=True):
         if isinstance(expected, str):
             assert expected in found, text
@@ -173,7 +137,3 @@ def test_statements_run_over_spark_connect_or_say_what_to_use(tmp_path):
             assert len(found) < 500, text
         else:
             assert found == expected, text
-
-
-if __name__ == "__main__":
-    sys.stdout.write(json.dumps(answered(sys.argv[1])) + "\n")

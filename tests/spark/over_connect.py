@@ -1,0 +1,71 @@
+"""What is different over Spark Connect, in one session; run as a program by its test.
+
+The last line it prints is a JSON object of what was seen.
+"""
+
+import json
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+import lance_namespace
+import pytest
+from pyspark.sql import SparkSession
+
+import lakeroot
+import lakeroot.spark
+from lakeroot.model.errors import InvalidInputError
+from tests.spark.conftest import put
+from tests.spark.connect_statements import answered
+from tests.spark.journey import CONNECT, opened
+from tests.spark.reused import disagreements
+from tests.spark.test_exact_conditions import EXACT, SEEN, WHEN, merge, moments
+
+
+def conditions(spark: SparkSession, root: str) -> dict[str, list[Any]]:
+    """Choose rows where Lance cannot be asked: all is refused that needs the column."""
+    client = lakeroot.DirectoryNamespace(root=root)
+    client.create_namespace(lance_namespace.CreateNamespaceRequest(id=["shop"]))
+    put(client, "shop.t", moments())
+    lakeroot.spark.use_catalog(spark, "moments", root=root)
+    given: dict[str, Any] = {"root": root, "set": {"x": "x + 1"}}
+    for condition in (EXACT[2][0], *SEEN[:1]):
+        name = "zoned" if "zoned" in condition else "ns"
+        for text in (
+            f"DELETE FROM moments.shop.t WHERE {condition}",
+            f"UPDATE moments.shop.t SET x = 1 WHERE {condition}",
+            merge("moments", on=f"t.id = s.id AND t.{condition}") if name == "zoned" else "",
+        ):
+            with pytest.raises(InvalidInputError, match=f"nanoseconds of column '{name}'"):
+                lakeroot.spark.sql(spark, text or f"UPDATE moments.shop.t SET x = second({name})")
+    with pytest.raises(InvalidInputError, match="nope"):
+        lakeroot.spark.update(spark, "shop.t", where="nope = 1", **given)
+    lakeroot.spark.update(spark, "shop.t", where="id = 1", **given)
+    lakeroot.spark.update(spark, "shop.t", where=EXACT[0][0], truncate_nanos=True, **given)
+    cut = "SELECT count(*) FROM moments.shop.t WITH (truncateNanos = true) AS t WHERE t.ns = "
+    assert lakeroot.spark.sql(spark, cut + WHEN).first()[0] == 2
+    left = lakeroot.open(root)["shop.t"].to_arrow().sort_by("id")
+    assert left["ns"].equals(moments()["ns"])
+    return {"x": left["x"].to_pylist()}
+
+
+def main() -> None:
+    """Go through all of it: the directory for the catalogs is given."""
+    place = Path(sys.argv[1])
+    spark = opened(CONNECT)
+    seen: dict[str, Any] = {"session": type(spark).__module__}
+    try:
+        seen["statements"] = answered(spark, str(place / "statements"))
+        seen["frames"] = disagreements(spark, str(place / "frames"), 6)
+        try:
+            seen["conditions"] = conditions(spark, str(place / "conditions"))
+        except BaseException:  # whatever it is, the test shows it
+            seen["conditions"] = traceback.format_exc()
+    finally:
+        spark.stop()
+    sys.stdout.write(json.dumps(seen) + "\n")
+
+
+if __name__ == "__main__":
+    main()
