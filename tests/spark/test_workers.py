@@ -69,6 +69,28 @@ def test_workers_are_reached_by_sockets_that_only_their_owner_can_reach(
     assert any(stat.S_ISSOCK(each.stat().st_mode) for each in directory.iterdir())
 
 
+# Says where its sockets are, and is killed.
+_KILLED = """
+import os, sys, tempfile
+from lakeroot.spark import workers
+tempfile.tempdir, workers._LONGEST_DIRECTORY = sys.argv[1], 1000
+print(workers.unix_sockets()["spark.python.unix.domain.socket.dir"], flush=True)
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_sockets_of_a_killed_program_are_removed_by_the_next_and_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(workers, "_LONGEST_DIRECTORY", 1000)
+    mine = workers.unix_sockets.__wrapped__()["spark.python.unix.domain.socket.dir"]
+    for _ in range(2):
+        run = [sys.executable, "-c", _KILLED, str(tmp_path)]
+        killed = subprocess.run(run, capture_output=True, text=True, check=False).stdout.strip()
+        assert {str(each) for each in tmp_path.iterdir()} == {mine, killed}
+
+
 def test_workers_are_reached_by_tcp_where_the_name_of_a_socket_would_be_too_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,6 +25,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from lakeroot.objects.locks import locked_now, unlock
+
 LONGEST_TURN: Final = 0.25
 """Seconds after which a turn is over, whatever its holder does."""
 LONGEST_STAY: Final = 0.1
@@ -124,7 +126,7 @@ class Turns:
 
     def _take(self, directory: str, table: _Table, meanwhile: Callable[[], object]) -> None:
         if not table.is_staying:
-            table.handle = _locked_now(directory)
+            table.handle = locked_now(directory)
             if table.handle is None:
                 table.meets_others_until = time.monotonic() + _WRITER
                 try:
@@ -181,7 +183,7 @@ class Turns:
             self._writes_until = table.meets_others_until = now + _WRITER
             table.is_losers = True
             if table.handle is None and not table.asked and now >= table.without_until:
-                table.handle = _locked_now(directory)
+                table.handle = locked_now(directory)
                 if table.handle is None:
                     self._ask(directory, table)
             self._start(table)
@@ -248,9 +250,9 @@ class Turns:
                 table.handle = handle
                 self._start(table)
             else:
-                _unlock(handle)
+                unlock(handle)
             for one in line:
-                _unlock(one)
+                unlock(one)
             self._changed.notify_all()
 
     def _is_granted(self, directory: str, table: _Table) -> bool:
@@ -279,7 +281,7 @@ class Turns:
         handle, table.handle = table.handle, None
         table.is_losers = table.is_staying = False
         if handle is not None:
-            _unlock(handle)
+            unlock(handle)
             self._changed.notify_all()
 
     def _watch(self) -> None:
@@ -335,27 +337,6 @@ def _has_begun(thread: threading.Thread) -> bool:
         _BEGUN.discard(thread)
         return False
     return True
-
-
-def _locked_now(directory: str) -> int | None:
-    """Lock a directory if nobody else has locked it."""
-    try:
-        handle = os.open(directory, os.O_RDONLY)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # Not every disk has locks, either.
-        os.close(handle)
-        return None
-    return handle
-
-
-def _unlock(handle: int) -> None:
-    # Said, and not only closed: a child of this process may have the same file open.
-    with contextlib.suppress(OSError):
-        fcntl.flock(handle, fcntl.LOCK_UN)
-    os.close(handle)
 
 
 def _changed_at(directory: str) -> int | None:

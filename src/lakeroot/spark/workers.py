@@ -10,9 +10,15 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
+from lakeroot.objects.locks import locked_now, unlock
+
 _tasks = 0
+_PREFIX = "lakeroot-sockets-"
+# Held until this process ends, however it ends: by them others see that a directory is used.
+_LOCKS: list[int | None] = []
 # The address of a Unix socket has at most 104 bytes, and Spark's names of them 43.
 _LONGEST_DIRECTORY = 60
 
@@ -41,7 +47,9 @@ def unix_sockets() -> Mapping[str, str]:
     """
     if not hasattr(socket, "AF_UNIX"):
         return {}
-    directory = tempfile.mkdtemp(prefix="lakeroot-")
+    _remove_left_behind()
+    directory = tempfile.mkdtemp(prefix=_PREFIX)
+    _LOCKS.append(locked_now(directory))
     atexit.register(_remove, directory, os.getpid())
     if len(os.fsencode(directory)) > _LONGEST_DIRECTORY:
         return {}
@@ -49,6 +57,14 @@ def unix_sockets() -> Mapping[str, str]:
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.python.unix.domain.socket.dir": directory,
     }
+
+
+def _remove_left_behind() -> None:
+    """Remove the directories of programs that were killed and could not do it themselves."""
+    for directory in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        if (handle := locked_now(str(directory))) is not None:
+            shutil.rmtree(directory, ignore_errors=True)
+            unlock(handle)
 
 
 def _remove(directory: str, owner: int) -> None:
