@@ -76,21 +76,26 @@ public class LakerootCatalog implements StagingTableCatalog, SupportsNamespaces 
     return found == null ? null : found.toString();
   }
 
-  // What Python answers is either {"ok": ...} or {"error": kind, "message": text}.
-  JsonNode ask(ObjectNode request, Identifier ident, String[] namespace)
-      throws NoSuchTableException, TableAlreadyExistsException, NoSuchNamespaceException,
-          NamespaceAlreadyExistsException, NonEmptyNamespaceException {
+  // What Python answers is either {"ok": ...} or {"error": kind, "message": text}. Spark's errors
+  // are thrown undeclared: else every caller had to catch those that its interface does not name.
+  JsonNode ask(ObjectNode request, Identifier ident, String[] namespace) {
     JsonNode answer = bridge.raw(request);
     if (!answer.has("error")) return (JsonNode) answer.get("ok");
     String kind = ((JsonNode) answer.get("error")).asText();
     String message = ((JsonNode) answer.get("message")).asText();
-    if (kind.equals("NoSuchTable") && ident != null) throw new NoSuchTableException(ident);
-    if (kind.equals("TableExists") && ident != null) throw new TableAlreadyExistsException(ident);
-    if (kind.equals("NoSuchNamespace")) throw new NoSuchNamespaceException(namespace);
-    if (kind.equals("NamespaceExists")) throw new NamespaceAlreadyExistsException(namespace);
-    if (kind.equals("NamespaceNotEmpty"))
-      throw new NonEmptyNamespaceException(namespace, message, scala.Option.empty());
+    Throwable known = known(kind, message, ident, namespace);
+    if (known != null) throw Bridge.thrown(known);
     throw bridge.failure(request, message);
+  }
+
+  static Throwable known(String kind, String message, Identifier ident, String[] namespace) {
+    if (kind.equals("NoSuchTable") && ident != null) return new NoSuchTableException(ident);
+    if (kind.equals("TableExists") && ident != null) return new TableAlreadyExistsException(ident);
+    if (kind.equals("NoSuchNamespace")) return new NoSuchNamespaceException(namespace);
+    if (kind.equals("NamespaceExists")) return new NamespaceAlreadyExistsException(namespace);
+    if (kind.equals("NamespaceNotEmpty"))
+      return new NonEmptyNamespaceException(namespace, message, scala.Option.empty());
+    return null;
   }
 
   ObjectNode about(String op, Identifier ident) {
@@ -109,48 +114,36 @@ public class LakerootCatalog implements StagingTableCatalog, SupportsNamespaces 
     return request;
   }
 
-  public Identifier[] listTables(String[] namespace) throws NoSuchNamespaceException {
-    try {
-      JsonNode found = ask(aboutNamespace("list_tables", namespace), null, namespace);
-      Identifier[] tables = new Identifier[found.size()];
-      for (int i = 0; i < tables.length; i++)
-        tables[i] = Identifier.of(namespace, ((JsonNode) found.get(i)).asText());
-      return tables;
-    } catch (NoSuchNamespaceException error) {
-      throw error;
-    } catch (RuntimeException error) {
-      throw error;
-    } catch (Exception error) {
-      throw Bridge.thrown(error);
-    }
+  public Identifier[] listTables(String[] namespace) {
+    JsonNode found = ask(aboutNamespace("list_tables", namespace), null, namespace);
+    Identifier[] tables = new Identifier[found.size()];
+    for (int i = 0; i < tables.length; i++)
+      tables[i] = Identifier.of(namespace, ((JsonNode) found.get(i)).asText());
+    return tables;
   }
 
-  Table load(ObjectNode request, Identifier ident) throws NoSuchTableException {
+  Table load(ObjectNode request, Identifier ident) {
     try {
       JsonNode found = ask(request, ident, ident.namespace());
       return new LakerootTable(name + "." + ident.toString(), bridge, found);
-    } catch (NoSuchTableException error) {
-      throw error;
-    } catch (NoSuchNamespaceException error) {
-      throw new NoSuchTableException(ident);
-    } catch (RuntimeException error) {
-      throw error;
     } catch (Exception error) {
+      if (error instanceof NoSuchNamespaceException)
+        throw Bridge.thrown(new NoSuchTableException(ident));
       throw Bridge.thrown(error);
     }
   }
 
-  public Table loadTable(Identifier ident) throws NoSuchTableException {
+  public Table loadTable(Identifier ident) {
     return load(about("load_table", ident), ident);
   }
 
-  public Table loadTable(Identifier ident, String version) throws NoSuchTableException {
+  public Table loadTable(Identifier ident, String version) {
     ObjectNode request = about("load_table", ident);
     request.put("version", version);
     return load(request, ident);
   }
 
-  public Table loadTable(Identifier ident, long micros) throws NoSuchTableException {
+  public Table loadTable(Identifier ident, long micros) {
     ObjectNode request = about("load_table", ident);
     request.put("micros", micros);
     return load(request, ident);
@@ -173,54 +166,28 @@ public class LakerootCatalog implements StagingTableCatalog, SupportsNamespaces 
     return false;
   }
 
-  public Table createTable(Identifier ident, TableInfo info)
-      throws TableAlreadyExistsException, NoSuchNamespaceException {
-    try {
-      ask(described("create_table", ident, info), ident, ident.namespace());
-      return loadTable(ident);
-    } catch (TableAlreadyExistsException error) {
-      throw error;
-    } catch (NoSuchNamespaceException error) {
-      throw error;
-    } catch (RuntimeException error) {
-      throw error;
-    } catch (Exception error) {
-      throw Bridge.thrown(error);
-    }
+  public Table createTable(Identifier ident, TableInfo info) {
+    ask(described("create_table", ident, info), ident, ident.namespace());
+    return loadTable(ident);
   }
 
   // What Spark knows of the columns of another table is less than what that table says itself.
-  public Table createTableLike(Identifier ident, TableInfo info, Table source)
-      throws TableAlreadyExistsException, NoSuchNamespaceException {
+  public Table createTableLike(Identifier ident, TableInfo info, Table source) {
     ObjectNode request = described("create_table_like", ident, info);
     if (source instanceof LakerootTable) {
       LakerootTable table = (LakerootTable) source;
       request.put("columns", table.bridge.ask(table.about("arrow_schema")).asText());
     }
-    try {
-      ask(request, ident, ident.namespace());
-      return loadTable(ident);
-    } catch (TableAlreadyExistsException error) {
-      throw error;
-    } catch (NoSuchNamespaceException error) {
-      throw error;
-    } catch (RuntimeException error) {
-      throw error;
-    } catch (Exception error) {
-      throw Bridge.thrown(error);
-    }
+    ask(request, ident, ident.namespace());
+    return loadTable(ident);
   }
 
   // What cannot be is refused now; the table is made, or its next version, when all is written.
   StagedTable staged(String op, String mode, Identifier ident, TableInfo info) {
     ObjectNode request = described(op, ident, info);
     request.put("mode", mode);
-    try {
-      JsonNode found = ask(request, ident, ident.namespace());
-      return new LakerootStagedTable(name + "." + ident.toString(), bridge, found, info.schema());
-    } catch (Exception error) {
-      throw Bridge.thrown(error);
-    }
+    JsonNode found = ask(request, ident, ident.namespace());
+    return new LakerootStagedTable(name + "." + ident.toString(), bridge, found, info.schema());
   }
 
   public StagedTable stageCreate(Identifier ident, TableInfo info) {
@@ -235,7 +202,7 @@ public class LakerootCatalog implements StagingTableCatalog, SupportsNamespaces 
     return staged("replace_table", "overwrite", ident, info);
   }
 
-  public Table alterTable(Identifier ident, TableChange[] changes) throws NoSuchTableException {
+  public Table alterTable(Identifier ident, TableChange[] changes) {
     ObjectNode request = about("alter_table", ident);
     ArrayNode list = request.putArray("changes");
     for (int i = 0; i < changes.length; i++) {
@@ -261,15 +228,10 @@ public class LakerootCatalog implements StagingTableCatalog, SupportsNamespaces 
   }
 
   public boolean dropTable(Identifier ident) {
-    try {
-      return ask(about("drop_table", ident), ident, ident.namespace()).asBoolean();
-    } catch (Exception error) {
-      throw Bridge.thrown(error);
-    }
+    return ask(about("drop_table", ident), ident, ident.namespace()).asBoolean();
   }
 
-  public void renameTable(Identifier from, Identifier to)
-      throws NoSuchTableException, TableAlreadyExistsException {
+  public void renameTable(Identifier from, Identifier to) {
     ObjectNode request = about("rename_table", from);
     String[] given = to.namespace();
     // Spark does not look for a catalog in the new name.
@@ -280,11 +242,10 @@ public class LakerootCatalog implements StagingTableCatalog, SupportsNamespaces 
     bridge.names(request, "to", names);
     try {
       ask(request, from, from.namespace());
-    } catch (NoSuchTableException error) {
-      throw error;
-    } catch (TableAlreadyExistsException error) {
-      throw new TableAlreadyExistsException(to);
-    } catch (NoSuchNamespaceException error) {
+    } catch (Exception error) {
+      if (error instanceof TableAlreadyExistsException)
+        throw Bridge.thrown(new TableAlreadyExistsException(to));
+      if (!(error instanceof NoSuchNamespaceException)) throw Bridge.thrown(error);
       if (own == 0 && given.length > 0 && isCatalog(given[0]))
         throw bridge.unsupported(
             "rename table",
@@ -292,10 +253,6 @@ public class LakerootCatalog implements StagingTableCatalog, SupportsNamespaces 
                 + given[0]
                 + ". Copy it with CREATE TABLE ... AS SELECT, and drop it");
       throw Bridge.thrown(new NoSuchNamespaceException(given));
-    } catch (RuntimeException error) {
-      throw error;
-    } catch (Exception error) {
-      throw Bridge.thrown(error);
     }
   }
 
@@ -304,76 +261,40 @@ public class LakerootCatalog implements StagingTableCatalog, SupportsNamespaces 
         .sessionState().catalogManager().isCatalogRegistered(other);
   }
 
-  public String[][] listNamespaces() throws NoSuchNamespaceException {
+  public String[][] listNamespaces() {
     return listNamespaces(new String[0]);
   }
 
-  public String[][] listNamespaces(String[] parent) throws NoSuchNamespaceException {
-    try {
-      JsonNode found = ask(aboutNamespace("list_namespaces", parent), null, parent);
-      String[][] all = new String[found.size()][];
-      for (int i = 0; i < all.length; i++) {
-        String[] one = new String[parent.length + 1];
-        for (int j = 0; j < parent.length; j++) one[j] = parent[j];
-        one[parent.length] = ((JsonNode) found.get(i)).asText();
-        all[i] = one;
-      }
-      return all;
-    } catch (NoSuchNamespaceException error) {
-      throw error;
-    } catch (RuntimeException error) {
-      throw error;
-    } catch (Exception error) {
-      throw Bridge.thrown(error);
+  public String[][] listNamespaces(String[] parent) {
+    JsonNode found = ask(aboutNamespace("list_namespaces", parent), null, parent);
+    String[][] all = new String[found.size()][];
+    for (int i = 0; i < all.length; i++) {
+      String[] one = new String[parent.length + 1];
+      for (int j = 0; j < parent.length; j++) one[j] = parent[j];
+      one[parent.length] = ((JsonNode) found.get(i)).asText();
+      all[i] = one;
     }
+    return all;
   }
 
-  public Map loadNamespaceMetadata(String[] namespace) throws NoSuchNamespaceException {
-    try {
-      JsonNode found = ask(aboutNamespace("describe_namespace", namespace), null, namespace);
-      return bridge.map(found);
-    } catch (NoSuchNamespaceException error) {
-      throw error;
-    } catch (RuntimeException error) {
-      throw error;
-    } catch (Exception error) {
-      throw Bridge.thrown(error);
-    }
+  public Map loadNamespaceMetadata(String[] namespace) {
+    JsonNode found = ask(aboutNamespace("describe_namespace", namespace), null, namespace);
+    return bridge.map(found);
   }
 
-  public void createNamespace(String[] namespace, Map properties)
-      throws NamespaceAlreadyExistsException {
+  public void createNamespace(String[] namespace, Map properties) {
     ObjectNode request = aboutNamespace("create_namespace", namespace);
     bridge.put(request, "properties", properties);
-    try {
-      ask(request, null, namespace);
-    } catch (NamespaceAlreadyExistsException error) {
-      throw error;
-    } catch (RuntimeException error) {
-      throw error;
-    } catch (Exception error) {
-      throw Bridge.thrown(error);
-    }
+    ask(request, null, namespace);
   }
 
   public void alterNamespace(String[] namespace, NamespaceChange[] changes) {
     throw new UnsupportedOperationException("Properties of a namespace are set when it is created");
   }
 
-  public boolean dropNamespace(String[] namespace, boolean cascade)
-      throws NoSuchNamespaceException, NonEmptyNamespaceException {
+  public boolean dropNamespace(String[] namespace, boolean cascade) {
     ObjectNode request = aboutNamespace("drop_namespace", namespace);
     request.put("cascade", cascade);
-    try {
-      return ask(request, null, namespace).asBoolean();
-    } catch (NoSuchNamespaceException error) {
-      throw error;
-    } catch (NonEmptyNamespaceException error) {
-      throw error;
-    } catch (RuntimeException error) {
-      throw error;
-    } catch (Exception error) {
-      throw Bridge.thrown(error);
-    }
+    return ask(request, null, namespace).asBoolean();
   }
 }
