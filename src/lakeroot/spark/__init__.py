@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lakeroot.spark import metastore, pipelines
     from lakeroot.spark.backfilling import BackfillResult, backfill
     from lakeroot.spark.caring import fsck, gc
     from lakeroot.spark.changing import delete, update
@@ -32,6 +33,8 @@ __all__ = [
     "index",
     "ingest",
     "merge",
+    "metastore",
+    "pipelines",
     "read",
     "register",
     "session",
@@ -58,14 +61,17 @@ _HOMES = {
     "spark_sql.statements": ("sql",),
     "writing": ("WriteResult", "write"),
 }
+_ROOMS = ("metastore", "pipelines")
 _MODULES = {name: module for module, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
+    if name in _ROOMS:
+        return import_module(f"{__name__}.{name}")
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     globals()[name] = found
     return found
