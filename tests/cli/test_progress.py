@@ -50,6 +50,7 @@ def on_a_terminal(root: Path, *arguments: str) -> tuple[int, str, str]:
     ("arguments", "words"),
     [
         (["fsck"], "Checking tables"),
+        (["migrate"], "Looking at tables"),
         (["sync", "{other}", "--copy-data"], "Carrying over"),
         (["table", "copy", "air.a", "air.d"], "Copying files"),
     ],

@@ -4,10 +4,12 @@ import time
 from pathlib import Path
 
 import lance
+import pyarrow as pa
 import pytest
 
 import lakeroot
 from lakeroot.model.errors import InvalidInputError, TableAlreadyExistsError
+from lakeroot.model.progress import listening
 from tests.asking import ROWS, Lake, refused
 from tests.lance_dir.conftest import Opener, files
 
@@ -348,6 +350,31 @@ def test_migration_gives_every_table_a_row(compat: Lake, v1: Lake, v2: Lake, roo
     assert len(compat.client.history()) == 1
     assert compat.client.migrate().migrated == ()
     assert len(compat.client.history()) == 1
+
+
+def test_migration_leaves_tables_alone_whose_names_no_row_can_hold(
+    compat: Lake, root: Path
+) -> None:
+    for name in ("a", "x$y"):
+        lance.write_dataset(pa.table({"id": [1]}), str(root / f"{name}.lance"))
+
+    done = compat.client.migrate()
+    assert done.migrated == (("a",),)
+    assert done.unnameable == (("x$y",),)
+    assert compat.tables() == ["a", "x$y"]
+    [left] = compat.client.check()
+    assert left.code == "directory-unregistered"
+    assert left.fix == "Register x$y.lance under another name"
+
+
+def test_migration_tells_how_far_it_is(compat: Lake, v1: Lake) -> None:
+    for name in ("a", "b"):
+        v1.create_table(name)
+    heard: list[tuple[str, int, int]] = []
+
+    with listening(lambda *how_far: heard.append(how_far)):
+        compat.client.migrate()
+    assert heard == [("Looking at tables", done, 2) for done in range(3)]
 
 
 @pytest.mark.parametrize("mode", ["v1", "v2"])

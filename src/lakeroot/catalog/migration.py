@@ -5,16 +5,21 @@ from msgspec import Struct
 from lakeroot.catalog.catalog import Catalog
 from lakeroot.model.commits import RegisterTable
 from lakeroot.model.errors import UnsupportedOperationError
-from lakeroot.model.identifiers import ROOT, Identifier
+from lakeroot.model.identifiers import ROOT, Identifier, is_valid
+from lakeroot.model.progress import each
 from lakeroot.model.records import Table
 
 
 class Migration(Struct, frozen=True):
-    """Which tables were given a row, and which are only declared and were left alone."""
+    """Which tables were given a row, and which were left alone.
+
+    Those are tables that are only declared, and tables with names that no row can hold.
+    """
 
     migrated: tuple[Identifier, ...]
     declared: tuple[Identifier, ...]
     dry_run: bool
+    unnameable: tuple[Identifier, ...] = ()
 
 
 def migrate(catalog: Catalog, *, dry_run: bool = False) -> Migration:
@@ -30,17 +35,24 @@ def migrate(catalog: Catalog, *, dry_run: bool = False) -> Migration:
             "Set `manifest_enabled` and `dir_listing_enabled` to true",
         )
     view = store.read()
-    found = (view.get((name,)) for name in view.tables(ROOT, None, None))
-    unlisted = [
-        table
-        for table in found
-        if isinstance(table, Table) and view.owner_of(table.location) is None
-    ]
-    written = [table for table in unlisted if store.has_data(table)]
-    declared = tuple(table.identifier for table in unlisted if table not in written)
+    written: list[Table] = []
+    declared: list[Identifier] = []
+    unnameable: list[Identifier] = []
+    for name in each(list(view.tables(ROOT, None, None)), "Looking at tables"):
+        table = view.get((name,))
+        if not isinstance(table, Table) or view.owner_of(table.location) is not None:
+            continue
+        if not is_valid(table.identifier):
+            # A row of `a$b` would be the table b of a namespace a: the table would lose its name.
+            unnameable.append(table.identifier)
+        elif store.has_data(table):
+            written.append(table)
+        else:
+            declared.append(table.identifier)
     if written and not dry_run:
         catalog.commit(
             *(RegisterTable(table.identifier, table.location) for table in written),
             message=f"Migrate {len(written)} tables from V1",
         )
-    return Migration(tuple(table.identifier for table in written), declared, dry_run)
+    migrated = tuple(table.identifier for table in written)
+    return Migration(migrated, tuple(declared), dry_run, tuple(unnameable))

@@ -25,10 +25,13 @@ from lakeroot.model.spans import span_of
 @click.pass_context
 def migrate(ctx: click.Context, dry_run: bool) -> None:
     """Give every V1 table a row of the manifest, all in one commit; nothing moves."""
-    done = own(opened(ctx), "migrate")(dry_run=dry_run)
+    work = own(opened(ctx), "migrate")
+    with shown("Reading the catalog"):
+        done = work(dry_run=dry_run)
     outcome = "would migrate" if dry_run else "migrated"
     rows = [(outcome, show(one)) for one in done.migrated]
     rows += [("only declared, left alone", show(one)) for one in done.declared]
+    rows += [("name not allowed, left alone", show(one)) for one in done.unnameable]
     print_rows(ctx, ["what", "table"], rows)
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from lakeroot.model.identifiers import Identifier, show
+from lakeroot.model.identifiers import Identifier, problem_with_name, show
 from lakeroot.objects import Objects
 from lakeroot.storage.lance_dir import placement
 from lakeroot.storage.lance_dir.checking.findings import Finding, finding
@@ -65,12 +65,15 @@ def examine_unowned(
                 path=f"{location}/{placement.RESERVED}",
             )
     elif is_flat and has_manifest:
-        name = show((location.removesuffix(placement.SUFFIX),))
+        plain = location.removesuffix(placement.SUFFIX)
+        name = show((plain,))
+        problem = problem_with_name(plain)
         yield finding(
             "directory-unregistered",
             name,
             f"{name} is known by its directory only",
-            "it was made by a client that keeps no manifest",
+            problem or "it was made by a client that keeps no manifest",
+            fix="" if problem is None else f"Register {location} under another name",
             path=location,
         )
     elif not is_flat and changed_ms <= cutoff_ms:
