@@ -141,6 +141,41 @@ def test_the_past_is_not_changed_and_not_passed_over(run: Run, arguments: list[s
     assert run.json("history") == before
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["compact", "air.wrods"],
+        ["index", "air.wrods", "n"],
+        ["backfill", "air.wrods", "--set", "m=n + 1", "--job-id", "a"],
+        ["merge", "air.wrods", "changes.parquet", "--on", "n"],
+        ["update", "air.wrods", "--set", "n=1", "--yes"],
+        ["delete", "air.wrods", "n > 1", "--yes"],
+        ["export", "air.wrods", "out"],
+        ["convert", "air.wrods", "other"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_job_over_no_table_is_refused_before_spark_starts(
+    run: Run, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    monkeypatch.setattr("lakeroot.spark.session", no_spark)
+
+    code, _, said = run("job", *arguments)
+
+    assert code == 3, said
+    assert "air.words" in said  # the name that was meant
+
+
+def test_a_compaction_is_tried_without_spark(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakeroot.spark.session", no_spark)
+
+    assert run.json("job", "compact", "air.words", "--dry-run")["fragments_before"] > 0
+
+
+def no_spark(*_: object, **__: object) -> None:
+    pytest.fail("Spark was started")
+
+
 def test_whatever_destroys_asks_first_and_can_be_tried() -> None:
     destroying = {
         path: {opt for param in command.params for opt in param.opts}

@@ -11,6 +11,7 @@ from lakeroot.cli.output import print_done, print_value
 from lakeroot.cli.progress import shown_for
 from lakeroot.cli.sparking import (
     JOB_ID,
+    NO_SPARK,
     catalog_options,
     facts,
     job_group,
@@ -23,8 +24,6 @@ from lakeroot.model.errors import InvalidInputError
 SET = click.option(
     "--set", "settings", multiple=True, metavar="COLUMN=EXPRESSION", help="A column; may repeat."
 )
-# What a dry run checks, it checks without Spark.
-_NO_SPARK: Any = None
 
 
 @job_group.command("update")
@@ -84,8 +83,9 @@ def index(ctx: click.Context, /, table: str, column: str, dry_run: bool, **choic
     from lakeroot import spark as pipeline
 
     given = {**choices, **catalog_options(ctx)}
+    table_of(ctx, table)  # a wrong name is said before Spark takes its time to start
     if dry_run:
-        planned = pipeline.index(_NO_SPARK, table, column=column, dry_run=True, **given)
+        planned = pipeline.index(NO_SPARK, table, column=column, dry_run=True, **given)
         print_done(ctx, f"Would build {planned.name} over {table}.", **facts(planned))
         return
     with spark_session("index") as session:
@@ -131,8 +131,9 @@ def backfill(
         "resume": resume,
         **catalog_options(ctx),
     }
+    table_of(ctx, table)  # a wrong name is said before Spark takes its time to start
     if dry_run:
-        planned = pipeline.backfill(_NO_SPARK, table, dry_run=True, **given)
+        planned = pipeline.backfill(NO_SPARK, table, dry_run=True, **given)
         text = f"Would compute {planned.computed} of {planned.fragments} fragments of {table}."
         print_done(ctx, text, **facts(planned))
         return
@@ -171,13 +172,13 @@ def export(
     from lakeroot.spark.planning import missing_column
 
     where = catalog_options(ctx)
+    found = table_of(ctx, table)  # a wrong name is said before Spark takes its time to start
     reading: dict[str, Any] = {
         "filter": predicate,
         "columns": list(columns) or None,
         "version": version,
     }
     if dry_run:
-        found = table_of(ctx, table)
         check_export(kind, mode, target, pairs(writer))
         known = found.dataset(version).schema.names
         for column in columns:

@@ -23,6 +23,9 @@ READER = click.option(
     "-R", "--reader", multiple=True, metavar="KEY=VALUE", help="Option of the reader."
 )
 
+# What a dry run checks, it checks without Spark, if it can.
+NO_SPARK: Any = None
+
 
 @contextmanager
 def spark_session(name: str, *, shows: bool = True) -> Iterator[Any]:
@@ -255,13 +258,16 @@ def merge(
         **catalog_options(ctx),
         "on": list(keys),
     }
+    table_of(ctx, table)  # a wrong name is said before Spark takes its time to start
     asks = not (yes or dry_run) and "delete" in choices.values()
-    with spark_session("merge", shows=not asks) as session:
+    with spark_session("merge", shows=False) as session:
         frame = source_frame(session, source, format=kind, reader=pairs(reader))
         if asks:
-            doomed = pipeline.merge(frame, table, dry_run=True, **given).deleted
+            with shown_for(session, "Spark: counting"):
+                doomed = pipeline.merge(frame, table, dry_run=True, **given).deleted
             agreed(f"Delete {doomed} rows of {table}? Older versions keep them.", yes=yes)
-        done = pipeline.merge(frame, table, dry_run=dry_run, **given)
+        with shown_for(session, "Spark: merge"):
+            done = pipeline.merge(frame, table, dry_run=dry_run, **given)
     if dry_run:
         text = f"insert {done.inserted}, update {done.updated}, delete {done.deleted}"
         rows = done.inserted + done.updated + done.deleted
@@ -304,13 +310,15 @@ def compact(ctx: click.Context, table: str, dry_run: bool) -> None:
     from lakeroot import spark as pipeline
 
     where = catalog_options(ctx)
-    with spark_session("compact") as session:
-        done = pipeline.compact(session, table, dry_run=dry_run, **where)
+    table_of(ctx, table)  # a wrong name is said before Spark takes its time to start
     if dry_run:
+        done = pipeline.compact(NO_SPARK, table, dry_run=True, **where)
         text = f"Would fold some of {done.fragments_before} fragments, with {done.tasks} tasks."
         nothing = f"There is nothing to fold in {done.fragments_before} fragments."
         print_done(ctx, text if done.tasks else nothing, **facts(done))
         return
+    with spark_session("compact") as session:
+        done = pipeline.compact(session, table, **where)
     folded = f"{done.fragments_before} fragments before, {done.fragments_after} now"
     print_changed(ctx, table, done, folded)
 
