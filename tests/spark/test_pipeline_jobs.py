@@ -253,6 +253,15 @@ def test_a_directory_is_migrated(spark, root):
     assert done.jobs[0].did == {"migrated": 1}
 
 
+def test_a_migration_says_how_many_tables_it_left_alone(spark, root):
+    for name in ("old", "x$y"):
+        lance.write_dataset(pa.table({"id": [1]}), f"{root}/{name}.lance")
+
+    done = pipelines.run(spark, doing(Catalog.at(root), Job(job="migrate")))
+
+    assert done.jobs[0].did == {"migrated": 1, "left_alone": 1}
+
+
 def test_another_kind_of_catalog_has_nothing_to_migrate(spark, tmp_path):
     metastore = Catalog.of("lakeroot.DeltaCatNamespace", {"root": str(tmp_path / "metastore")})
 

@@ -219,7 +219,9 @@ def _migrate(work: _Work) -> dict[str, Any]:
             "This catalog has nothing to migrate", "only directories have tables without a manifest"
         )
     with translated("The catalog cannot be migrated"):
-        return {"migrated": len(migrate().migrated)}
+        done = migrate()
+    left = len(done.declared) + len(done.unnameable)
+    return {"migrated": len(done.migrated), **({"left_alone": left} if left else {})}
 
 
 def _fsck(work: _Work) -> dict[str, Any]:
