@@ -147,7 +147,6 @@ def test_the_past_is_not_changed_and_not_passed_over(run: Run, arguments: list[s
         ["compact", "air.wrods"],
         ["index", "air.wrods", "n"],
         ["backfill", "air.wrods", "--set", "m=n + 1", "--job-id", "a"],
-        ["merge", "air.wrods", "changes.parquet", "--on", "n"],
         ["update", "air.wrods", "--set", "n=1", "--yes"],
         ["delete", "air.wrods", "n > 1", "--yes"],
         ["export", "air.wrods", "out"],

@@ -219,6 +219,14 @@ def test_a_job_that_cannot_be_is_refused_and_changes_nothing(
     assert version(run) == before
 
 
+def test_a_merge_makes_a_table_that_is_missing(run, tmp_path: Path) -> None:
+    pq.write_table(WORDS, tmp_path / "words.parquet")
+
+    done = run.json("job", "merge", "shop.more", str(tmp_path / "words.parquet"), "--on", "id")
+
+    assert done["inserted"] == lakeroot.open(run.root)["shop.more"].count() == 40
+
+
 def test_a_profile_names_the_catalog_for_spark_too(
     spark, run, root, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

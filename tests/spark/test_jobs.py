@@ -118,6 +118,13 @@ def test_ambiguous_keys_are_refused(spark, root, people, row, words):
     assert lance.dataset(people).version == before
 
 
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_merge_by_a_column_that_the_table_lacks_says_so(spark, root, people, dry_run):
+    twice = spark.createDataFrame([(1, 7), (2, 7)], "id long, month int")
+    with pytest.raises(LakerootError, match="no column 'month'"):
+        lakeroot.spark.merge(twice, "shop.people", root=root, on="month", dry_run=dry_run)
+
+
 def test_a_merge_with_a_job_id_happens_once(spark, root, people):
     first = lakeroot.spark.merge(changes(spark), "shop.people", root=root, on="id", job_id="j")
     again = lakeroot.spark.merge(changes(spark), "shop.people", root=root, on="id", job_id="j")

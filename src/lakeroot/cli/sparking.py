@@ -258,7 +258,6 @@ def merge(
         **catalog_options(ctx),
         "on": list(keys),
     }
-    table_of(ctx, table)  # a wrong name is said before Spark takes its time to start
     asks = not (yes or dry_run) and "delete" in choices.values()
     with spark_session("merge", shows=False) as session:
         frame = source_frame(session, source, format=kind, reader=pairs(reader))

@@ -121,8 +121,8 @@ def _foretold(
     settings: WriteOptions,
 ) -> ChangeResult:
     """Check a merge and count what it would change."""
-    check_keys(source, ref, keys)
     plan = prepare(ref, source.schema, _appending(settings, None))
+    check_keys(source, ref, keys)
     refuse_cut_keys(plan, keys)
     return merge_rows(source, plan, _merge(keys, words), dry_run=True)
 
