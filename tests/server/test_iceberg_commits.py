@@ -280,6 +280,14 @@ def test_an_ordinary_table_is_staged_and_committed(iceberg: Catalog) -> None:
     assert iceberg.load_table("prod.staged").scan().to_arrow() == ROWS
 
 
+def test_a_staged_table_keeps_what_changed_before_its_commit(iceberg: Catalog) -> None:
+    given = {"a": "1", "b": "1"}
+    with iceberg.create_table_transaction("prod.staged", ROWS.schema, properties=given) as change:
+        change.set_properties({"b": "2", "c": "2"})
+    kept = iceberg.load_table("prod.staged").properties
+    assert [kept.get(key) for key in "abc"] == ["1", "2", "2"]
+
+
 def test_a_place_outside_the_catalog_is_refused(iceberg: Catalog, url: str, tmp_path: Path) -> None:
     outside = tmp_path / "outside" / "00000-x.metadata.json"
     outside.parent.mkdir()

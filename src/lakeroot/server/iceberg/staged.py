@@ -6,7 +6,7 @@ from typing import Any, Final
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyiceberg.table.update import update_table_metadata
 
-# The updates that say what the table is; each counts once, the first time.
+# The updates that say what the table is, the first of each; what follows changes it.
 _DEFINING: Final = {
     "assign-uuid",
     "upgrade-format-version",
@@ -52,5 +52,6 @@ def first_metadata(updates: Sequence[Any]) -> TableMetadata:
             "properties": first["set-properties"].updates if "set-properties" in first else {},
         }
     )
-    later = tuple(update for update in updates if update.action not in _DEFINING)
+    defining = [each for action, each in first.items() if action in _DEFINING]
+    later = tuple(each for each in updates if not any(each is one for one in defining))
     return update_table_metadata(base, later, enforce_validation=True)
