@@ -12,13 +12,19 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from lakeroot.model.errors import TableAlreadyExistsError, TableSchemaValidationError
+from lakeroot.model.errors import (
+    ServiceUnavailableError,
+    TableAlreadyExistsError,
+    TableSchemaValidationError,
+)
 from lakeroot.spark.failures import translated
-from lakeroot.spark.iceberg_failures import CATALOG, iceberg_asked
+from lakeroot.spark.iceberg_failures import CATALOG, first_line, iceberg_asked
 from lakeroot.spark.row_tasks import over_rows
 from lakeroot.spark.types import exchange_schema
 
 ERROR, IGNORE = ("error", "errorifexists"), "ignore"
+# In the summary of the snapshot that an export makes.
+_JOB = "lakeroot.job"
 _ROWS_PER_FILE = 1 << 20
 
 
@@ -26,34 +32,56 @@ def export_iceberg(frame: DataFrame, target: str, mode: str, properties: Mapping
     """Write a frame into the table `target` of an Iceberg catalog; return how many rows.
 
     `properties` are those of `load_catalog` of pyiceberg, its name under `catalog`. All rows come
-    with one commit. A new table is empty until then, and dropped if the job fails; the files of a
-    failed job are deleted.
+    with one commit, and a new table comes with its rows: an export that dies leaves no table that
+    would look like one that was exported. The files of a commit that failed are deleted.
     """
     rows = _widened(frame)
     catalog, table = find_target(target, mode, properties)
     if table is not None and mode == IGNORE:
         return 0
     with iceberg_asked(f"The Iceberg table {target} cannot be written"):
-        created = table is None
-        table = table or _created(catalog, target, exchange_schema(rows.schema))
+        if table is None:
+            changes = _staged(catalog, target, exchange_schema(rows.schema))
+            table = changes._table  # noqa: SLF001  # only its transaction knows a staged table
+        else:
+            changes = table.transaction()
         place = table.location().rstrip("/")
         io = dict(table.io.properties)  # its credentials among them, for the tasks
-        paths: list[str] = []
+        parts = over_rows(rows, functools.partial(_write, place, io))
+        counts = {path: count for part in parts for path, count in part.items()}
+        job = uuid.uuid4().hex
         try:
-            parts = over_rows(rows, functools.partial(_write, place, io))
-            counts = {path: count for part in parts for path, count in part.items()}
-            paths = list(counts)
-            with table.transaction() as changes:
+            with changes:
                 if mode == "overwrite" and table.current_snapshot() is not None:
                     changes.delete("true")
-                if paths:
-                    changes.add_files(paths, check_duplicate_files=False)
-        except Exception:
-            _remove(place, io, paths)
-            if created:
-                catalog.drop_table(target)
-            raise
+                if counts:
+                    note = {_JOB: job}
+                    changes.add_files(list(counts), note, check_duplicate_files=False)
+        except Exception as error:
+            if not counts or not _arrived(catalog, target, job, error):
+                _remove(place, io, list(counts))
+                raise
     return sum(counts.values())
+
+
+def _arrived(catalog: Any, target: str, job: str, error: Exception) -> bool:
+    """Find out whether a commit happened although it raised: its answer may have been lost.
+
+    Files that the table may refer to must stay, so if nobody can tell, that is said instead.
+    """
+    from pyiceberg.exceptions import NoSuchTableError
+
+    try:
+        snapshots = catalog.load_table(target).metadata.snapshots
+    except NoSuchTableError:
+        return False
+    except Exception:  # noqa: BLE001  # whatever it is, the catalog did not tell
+        raise ServiceUnavailableError(
+            f"It is not known whether the rows came into the Iceberg table {target}",
+            "the catalog could not be asked after the commit failed: " + first_line(error),
+            f"Look for a snapshot with `{_JOB}` {job} before the export is repeated",
+        ) from error
+    return any(each.summary is not None and each.summary.get(_JOB) == job for each in snapshots)
 
 
 def _widened(frame: DataFrame) -> DataFrame:
@@ -99,11 +127,12 @@ def find_target(target: str, mode: str, properties: Mapping[str, str]) -> tuple[
     return catalog, found
 
 
-def _created(catalog: Any, target: str, schema: pa.Schema) -> Any:
+def _staged(catalog: Any, target: str, schema: pa.Schema) -> Any:
+    """Begin a table that nobody sees before its commit."""
     from pyiceberg.io.pyarrow import UnsupportedPyArrowTypeException
 
     try:
-        return catalog.create_table(target, schema)
+        return catalog.create_table_transaction(target, schema)
     except (UnsupportedPyArrowTypeException, TypeError) as error:
         raise TableSchemaValidationError(
             f"Iceberg cannot hold the columns of {target}", str(error)

@@ -31,8 +31,7 @@ def _said(what: str, error: Exception, fix: str) -> LakerootError:
     from pyiceberg import exceptions as iceberg
     from requests.exceptions import RequestException
 
-    lines = str(error).strip().splitlines()
-    why = lines[0] if lines else type(error).__name__
+    why = first_line(error)
     if isinstance(error, (iceberg.NoSuchTableError, iceberg.NoSuchNamespaceError)):
         return TableNotFoundError(what, why, "Check the name, and the catalog")
     if isinstance(error, (iceberg.UnauthorizedError, iceberg.OAuthError)):
@@ -44,3 +43,9 @@ def _said(what: str, error: Exception, fix: str) -> LakerootError:
     if isinstance(error, (ValueError, iceberg.NotInstalledError, iceberg.NoSuchIdentifierError)):
         return InvalidInputError(what, why, fix)
     return explained(what, error)
+
+
+def first_line(error: Exception) -> str:
+    """Give what an error says first, or its class if it says nothing."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
