@@ -93,6 +93,18 @@ def streamed(spark: SparkSession, root: str) -> int:
     return int(lakeroot.spark.read(spark, "shop.c", root=root).count())
 
 
+def check(seen: dict[str, Any]) -> None:
+    """Hold what was seen against what should be."""
+    assert seen["written"] == 4
+    assert seen["read"] == list(range(90, 120))
+    assert seen["sum"] == 45
+    assert seen["merged"] == [25, 5]
+    assert seen["sql"] == {"zero": 1, "w1": 1, "merged": 30}
+    assert seen["deleted"] == 1
+    assert seen["deleted by sql"] == 1
+    assert seen["streamed"] == 30
+
+
 def main() -> None:
     """Run the journey: where the session is, and the root of a new catalog."""
     where, root = sys.argv[1:]

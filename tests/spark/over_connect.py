@@ -1,4 +1,4 @@
-"""What is different over Spark Connect, in one session; run as a program by its test.
+"""The journey of a table, and what is different over Spark Connect; run as a program by its test.
 
 The last line it prints is a JSON object of what was seen.
 """
@@ -18,7 +18,7 @@ import lakeroot.spark
 from lakeroot.model.errors import InvalidInputError
 from tests.spark.conftest import put
 from tests.spark.connect_statements import answered
-from tests.spark.journey import CONNECT, opened
+from tests.spark.journey import CONNECT, journey, opened
 from tests.spark.reused import disagreements
 from tests.spark.test_exact_conditions import EXACT, SEEN, WHEN, merge, moments
 
@@ -56,6 +56,7 @@ def main() -> None:
     spark = opened(CONNECT)
     seen: dict[str, Any] = {"session": type(spark).__module__}
     try:
+        seen["journey"] = journey(spark, str(place / "journey"))
         seen["statements"] = answered(spark, str(place / "statements"))
         seen["frames"] = disagreements(spark, str(place / "frames"), 6)
         try:

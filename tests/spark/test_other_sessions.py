@@ -1,14 +1,13 @@
-"""The same journey through Spark Connect, and on a cluster of real processes."""
+"""The journey of a table on a cluster of real processes."""
 
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import pytest
 
 from lakeroot.spark.java import java_home
 from lakeroot.spark.sessions import FAST_START_FLAGS
-from tests.spark.journey import CONNECT
+from tests.spark.journey import check
 
 HOME = Path(__file__).parents[2]
 pytestmark = pytest.mark.timeout(1800)  # up to six JVMs, on whatever machine
@@ -39,34 +38,6 @@ def travelled(where: str, root: Path, log: Path) -> dict[str, Any]:
     assert "fork-safe" not in said
     seen: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return seen
-
-
-def check(seen: dict[str, Any]) -> None:
-    assert seen["written"] == 4
-    assert seen["read"] == list(range(90, 120))
-    assert seen["sum"] == 45
-    assert seen["merged"] == [25, 5]
-    assert seen["sql"] == {"zero": 1, "w1": 1, "merged": 30}
-    assert seen["deleted"] == 1
-    assert seen["deleted by sql"] == 1
-    assert seen["streamed"] == 30
-
-
-@pytest.fixture
-def usual_port() -> Iterator[None]:
-    """Have the port of Spark Connect taken, by this test or by whoever has it already."""
-    with socket.socket() as taken:
-        with suppress(OSError):
-            taken.bind(("", 15002))
-            taken.listen()
-        yield
-
-
-@pytest.mark.usefixtures("usual_port")
-def test_everything_works_through_spark_connect(tmp_path):
-    seen = travelled(CONNECT, tmp_path / "lake", tmp_path / "log")
-    assert seen["session"] == "pyspark.sql.connect.session"
-    check(seen)
 
 
 def test_everything_works_on_a_cluster_of_processes(tmp_path):

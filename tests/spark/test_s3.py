@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 import lakeroot.spark
-from lakeroot.model.errors import LakerootError
+from lakeroot.model.errors import LakerootError, UnauthenticatedError
 from lakeroot.server.run import serving
 from lakeroot.server.settings import Settings
 from lakeroot.spark.catalogs import DIRECTORY
@@ -54,6 +54,17 @@ def told(events: Path) -> str:
     return "".join(
         file.read_text(errors="replace") for file in events.rglob("*seen*") if file.is_file()
     )
+
+
+def test_keys_of_a_bucket_are_given_once_for_its_catalog_and_its_tables(spark, s3):
+    where = {"root": s3.new_root(), **s3.properties}
+    rows = spark.range(6)
+    assert lakeroot.spark.write(rows, "a", **where).rows == 6
+    rows.write.format("lakeroot").options(**where).mode("append").save("a")
+    assert lakeroot.spark.read(spark, "a", **where).count() == 12
+    wrong = {key: "wrong" if "secret" in key else value for key, value in s3.properties.items()}
+    with pytest.raises(UnauthenticatedError, match="does not accept these credentials"):
+        lakeroot.spark.use_catalog(spark, "wrong", root=where["root"], properties=wrong)
 
 
 def test_executors_use_keys_that_the_catalog_lends_and_nobody_sees(spark, url, events, tmp_path):

@@ -24,6 +24,12 @@ OLD = pa.table({"id": [1, 2], "name": ["ann", "bob"]})
 NEW = pa.table({"id": [7, 8], "name": ["xi", "yu"]})
 ID = ["t"]
 
+REFUSED = (
+    lance_namespace.ConcurrentModificationError,
+    lance_namespace.TableNotFoundError,
+    OSError,
+)
+
 Change = Callable[[Any, Any], object]
 CHANGES: dict[str, Change] = {
     "append": lambda catalog, rows: catalog.insert_into_table({"id": ID}, rows),
@@ -81,9 +87,17 @@ def catalog(request: pytest.FixtureRequest, open_lake: Open) -> DirectoryNamespa
 def test_a_change_of_the_old_table_does_not_reach_the_new_one(
     catalog: DirectoryNamespace, change: str
 ) -> None:
-    with pytest.raises((lance_namespace.ConcurrentModificationError, OSError)):
-        CHANGES[change](catalog, rows_after(lambda: make_again(catalog)))
+    is_made = threading.Event()
 
+    def make() -> None:
+        make_again(catalog)
+        is_made.set()
+
+    with pytest.raises(REFUSED):
+        CHANGES[change](catalog, rows_after(make))
+
+    # A merge reads the table meanwhile, and fails while the rows are still waited for.
+    assert is_made.wait(60)
     assert found(catalog) == NEW
 
 

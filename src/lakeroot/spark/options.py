@@ -234,7 +234,9 @@ def table_of(given: Mapping[str, Any]) -> TableRef:
             fix="Set `root` (a directory), `profile`, `impl` with `property.*`, or `location`",
         )
     if ways == ["root"]:
-        catalog = Catalog.at(str(lower["root"]), extra)
+        # Whoever gives the keys of a bucket gives them for the catalog in it, too.
+        keys = {f"storage.{key}": value for key, value in storage.items()}
+        catalog = Catalog.at(str(lower["root"]), {**keys, **extra})
     elif ways == ["profile"]:
         catalog = Catalog.named(str(lower["profile"]), extra)
     else:

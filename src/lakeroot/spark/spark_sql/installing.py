@@ -16,7 +16,10 @@ from pyspark.sql.udf import _wrap_function
 
 from lakeroot.model.errors import (
     InvalidInputError,
+    PermissionDeniedError,
+    ServiceUnavailableError,
     TableNotFoundError,
+    UnauthenticatedError,
     UnsupportedOperationError,
 )
 from lakeroot.spark.catalogs import Catalog, TableRef, parse_name
@@ -28,6 +31,7 @@ from lakeroot.spark.spark_sql.lookups import forget_lookups, remember_lookups
 from lakeroot.spark.spark_sql.reads import Reads
 
 TESTED_SPARK = ("4.3",)
+_NOT_REACHED = (PermissionDeniedError, ServiceUnavailableError, UnauthenticatedError)
 _INSTEAD = "Use lakeroot.spark.read and write, or format('lakeroot'), which need no catalog"
 
 
@@ -80,6 +84,9 @@ def use_catalog(
         raise
     except Exception as error:
         reason = explained("", error)
+        if isinstance(reason, _NOT_REACHED):
+            # It is not Spark that is in the way.
+            raise type(reason)(f"The catalog {name!r} cannot be asked", str(reason)) from error
         raise UnsupportedOperationError(
             f"The catalog {name!r} cannot be put into this Spark session",
             str(reason).lstrip(". "),
