@@ -17,14 +17,13 @@ from lakeroot.model.errors import (
     TableAlreadyExistsError,
     TableSchemaValidationError,
 )
+from lakeroot.spark.commits import JOB
 from lakeroot.spark.failures import translated
 from lakeroot.spark.iceberg_failures import CATALOG, first_line, iceberg_asked
 from lakeroot.spark.row_tasks import over_rows
 from lakeroot.spark.types import exchange_schema
 
 ERROR, IGNORE = ("error", "errorifexists"), "ignore"
-# In the summary of the snapshot that an export makes.
-_JOB = "lakeroot.job"
 _ROWS_PER_FILE = 1 << 20
 
 
@@ -55,7 +54,7 @@ def export_iceberg(frame: DataFrame, target: str, mode: str, properties: Mapping
                 if mode == "overwrite" and table.current_snapshot() is not None:
                     changes.delete("true")
                 if counts:
-                    note = {_JOB: job}
+                    note = {JOB: job}  # in the summary of the snapshot
                     changes.add_files(list(counts), note, check_duplicate_files=False)
         except Exception as error:
             if not counts or not _arrived(catalog, target, job, error):
@@ -79,9 +78,9 @@ def _arrived(catalog: Any, target: str, job: str, error: Exception) -> bool:
         raise ServiceUnavailableError(
             f"It is not known whether the rows came into the Iceberg table {target}",
             "the catalog could not be asked after the commit failed: " + first_line(error),
-            f"Look for a snapshot with `{_JOB}` {job} before the export is repeated",
+            f"Look for a snapshot with `{JOB}` {job} before the export is repeated",
         ) from error
-    return any(each.summary is not None and each.summary.get(_JOB) == job for each in snapshots)
+    return any(each.summary is not None and each.summary.get(JOB) == job for each in snapshots)
 
 
 def _widened(frame: DataFrame) -> DataFrame:
