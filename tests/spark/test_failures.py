@@ -52,6 +52,35 @@ def test_what_fails_by_itself_is_nobodys_mistake(spark):
         spark.range(1).selectExpr("raise_error('broken')").collect()
 
 
+def test_a_message_of_several_lines_is_told_to_its_end(spark):
+    with pytest.raises(InvalidInputError) as raised, translated("This cannot be"):
+        spark.sql("CREATE TEMP VIEW two (a) AS SELECT 1 AS x, 2 AS y")
+    assert "too many data columns: View columns: `a`. Data columns: `x`, `y`. SQL" in str(
+        raised.value
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The schemas differ:\nleft: a int\nright: b int", "differ: left: a int right: b int"),
+        ("The table has a schema\nthat does not fit.\nTry again", "a schema that does not fit"),
+        ("It ends here.\nMore can be said", "It ends here"),
+        ("Not allowed here:\n+- Project [a]\n+- Range", "Not allowed here:"),
+        ("[X] No such thing. SQLSTATE: 58030; line 1 pos 7;\n'Project ['x]", "pos 7"),
+        (
+            "An error occurred while calling o1.f.\n: java.io.IOException: no\nroute\n\tat a.b",
+            "java.io.IOException: no route",
+        ),
+        ("It failed\n\tat a.b\nCaused by: a.B: one,\ntwo\n\tat c.d\n", "a.B: one, two"),
+    ],
+)
+def test_what_went_wrong_is_a_whole_sentence(text, expected):
+    said = str(explained("It failed", RuntimeError(text)))
+    assert said.endswith(expected)
+    assert said.startswith("It failed. ")
+
+
 @pytest.mark.parametrize("place", ["/rust/lance/src/io.rs:12:3", "src/namespace.rs:7:9"])
 def test_places_in_rust_are_left_out(place):
     said = str(explained("It failed", RuntimeError(f"the disk is full, {place}")))

@@ -127,6 +127,26 @@ def test_a_new_column_is_taken_in_and_a_wrong_one_refused(spark, root, store):
         on_spark.read(spark, "t", root=root)
 
 
+def test_an_option_that_there_is_not_is_refused_with_the_nearest(spark, root):
+    frame = spark.range(1)
+    for verb, given, wrong, meant in (
+        ("read", spark, "colums", "columns"),
+        ("read", spark, "asOf", "as_of"),
+        ("append", frame, "mesage", "message"),
+        ("add", frame, "storageOptions", "storage_options"),
+        ("upsert", frame, "rot", "root"),
+        ("delete", frame, "onn", "on"),
+        ("replace", frame, "storage", "storage_options"),
+        ("compact", spark, "messages", "message"),
+    ):
+        where = {} if meant == "root" else {"root": root}
+        with pytest.raises(InvalidInputError, match=f"no option {wrong!r}.*Did you mean '{meant}'"):
+            getattr(on_spark, verb)(given, "n.t", **where, **{wrong: "x"})
+    for verb, given in (("read", spark), ("append", frame)):
+        with pytest.raises(InvalidInputError, match="Set `root`"):
+            getattr(on_spark, verb)(given, "n.t")
+
+
 def test_a_failed_task_changes_nothing_and_vacuum_finds_its_files(spark, root, store):
     table_in(store, PLAIN, "t")
     frame = spark.range(0, 8, 1, 2).selectExpr("id AS a", "'b' AS b", "id AS v", "'w' AS w")

@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from lakeroot.model import errors
@@ -55,9 +55,14 @@ _NO_PLACE = re.compile(
 )
 _DEAD_WORKER = "Python worker exited unexpectedly"
 
-# Spark says with these what is wrong with a query (42) or with a value in the data (22): a path
-# that does not exist, a column, a text that is no number. Everything else is no mistake of a user.
-_MISTAKE = re.compile(r"SQLSTATE: (?:22|42)\w{3}")
+# Spark says with these what is wrong with a query (42; 21 if it gives too many columns or rows, 0A
+# if Spark has no such thing) or with a value in the data (22): a path that does not exist, a
+# column, a text that is no number. Everything else is no mistake of a user.
+_MISTAKE = re.compile(r"SQLSTATE: (?:0A|21|22|42)\w{3}")
+
+# What follows a message and is none: a trace, a plan, a piece of the statement.
+_BESIDE = re.compile(r"\s*$|\s*at |Caused by: |Traceback|(?:Driver|JVM) stacktrace|==|--|['+*:(]")
+_MOST_LINES = 8
 
 
 @contextmanager
@@ -137,24 +142,36 @@ def _is_commit_conflict(text: str) -> bool:
 
 
 def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    return _sentence(str(error).strip().splitlines()) or type(error).__name__
+
+
+def _sentence(lines: Sequence[str]) -> str:
+    """Put a message into one line: its first, and those without which that one has no end."""
+    said, *rest = lines or [""]
+    lists = said.endswith(":")
+    for line in rest[:_MOST_LINES]:
+        goes_on = lists or said.endswith((":", ",")) or line[:1].islower()
+        if not goes_on or "SQLSTATE: " in said or _BESIDE.match(line):
+            break
+        said = f"{said} {line.strip()}"
+    return said.removesuffix(";")
 
 
 def _root_cause(text: str) -> str:
-    """Pick the one line of a long Java or Python trace that says what went wrong."""
+    """Pick the sentence of a long Java or Python trace that says what went wrong."""
     raised = _RAISED_IN_WORKER.findall(text)
     if raised:
         name, message = raised[-1]
         return _without_place(f"{name}: {message}")
     if _DEAD_WORKER in text:
         return "a Python worker was killed, ran out of memory, or crashed in a library"
-    causes = re.findall(r"^Caused by: (.*)$", text, re.MULTILINE)
-    lines = [causes[-1]] if causes else text.strip().splitlines()
+    _, _, cause = f"\n{text}".rpartition("\nCaused by: ")
+    lines = cause.strip().splitlines()
     if lines and lines[0].startswith(_CALLED) and len(lines) > 1:
         # The next line is of Java: a colon, the class, the message.
-        lines = [lines[1].lstrip(": ").removeprefix("org.apache.spark.SparkException: ")]
-    return _without_place(lines[0]) if lines else ""
+        first = lines[1].lstrip(": ").removeprefix("org.apache.spark.SparkException: ")
+        lines = [first, *lines[2:]]
+    return _without_place(_sentence(lines))
 
 
 def _without_place(line: str) -> str:

@@ -1,7 +1,7 @@
 """Read a table of a metastore as a DataFrame: partitions are merged by the tasks that read them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -30,17 +30,19 @@ def read(
     spark: SparkSession,
     table: str,
     *,
-    root: str,
+    root: str | None = None,
     columns: Sequence[str] | None = None,
     keep: Callable[[PartitionValues], bool] | None = None,
     as_of: int | str | None = None,
     storage_options: Mapping[str, str] | None = None,
+    **unknown: Any,
 ) -> DataFrame:
     """Read a table, merging on the way what upserts and deletes have left to readers.
 
     `keep` chooses partitions by their values; `as_of` is a time in nanoseconds or the id of a
     transaction. A partition that has to be merged is read by one task, all others by their files.
     """
+    root = root_of(table, root, unknown, "columns", "keep", "as_of", "storage_options")
     namespace, name = table_name(table)
     place = Place(root, storage_options)
     view = Metastore.open(root, storage_options, read_only=True).view(as_of)
@@ -72,6 +74,19 @@ def read(
 
     size = sum(file.size or 0 for part in parts for file in part.files)
     return task_numbers(spark, len(parts), size).mapInArrow(read_tasks, kind)
+
+
+def root_of(table: str, root: str | None, unknown: Mapping[str, Any], *known: str) -> str:
+    """Give the root of the metastore; options that there are not are refused with the nearest."""
+    for key in unknown:
+        raise InvalidInputError(
+            f"There is no option {key!r} here", fix=nearest(key, ["root", *known])
+        )
+    if not root:
+        raise InvalidInputError(
+            f"No metastore was given for table {table}", fix="Set `root`, its directory"
+        )
+    return root
 
 
 def table_name(table: str) -> tuple[str, str]:

@@ -24,7 +24,7 @@ from lakeroot.metastore.transaction import Transaction
 from lakeroot.model.errors import InvalidInputError
 from lakeroot.spark.distribute import distribute
 from lakeroot.spark.failures import translated
-from lakeroot.spark.metastore.reading import table_name
+from lakeroot.spark.metastore.reading import root_of, table_name
 from lakeroot.spark.metastore.tasks import Place, Rewrite, Writing
 from lakeroot.spark.row_tasks import over_rows
 from lakeroot.spark.types import table_schema
@@ -34,58 +34,65 @@ T = TypeVar("T")
 Grouped = dict[PartitionValues, list[ManifestEntry]]
 
 
-def append(frame: DataFrame, table: str, *, root: str, **options: Any) -> list[Delta]:
+def append(frame: DataFrame, table: str, *, root: str | None = None, **options: Any) -> list[Delta]:
     """Add rows at the end of a table."""
-    return _run(frame.sparkSession, table, root, lambda w: w.append(frame), **options)
+    return _run(frame.sparkSession, table, root, lambda w: w.append(frame), options)
 
 
-def add(frame: DataFrame, table: str, *, root: str, **options: Any) -> list[Delta]:
+def add(frame: DataFrame, table: str, *, root: str | None = None, **options: Any) -> list[Delta]:
     """Add rows without a place in the order; such writes never wait for each other."""
-    return _run(frame.sparkSession, table, root, lambda w: w.add(frame), **options)
+    return _run(frame.sparkSession, table, root, lambda w: w.add(frame), options)
 
 
-def upsert(frame: DataFrame, table: str, *, root: str, **options: Any) -> list[Delta]:
+def upsert(frame: DataFrame, table: str, *, root: str | None = None, **options: Any) -> list[Delta]:
     """Insert rows, or change those with the same merge keys; columns not given stay.
 
     Of several rows with one key the merge order or the event time decides; without either, which
     of them stays is left open, since a frame has no order.
     """
-    return _run(frame.sparkSession, table, root, lambda w: w.upsert(frame), **options)
+    return _run(frame.sparkSession, table, root, lambda w: w.upsert(frame), options)
 
 
 def delete(
     frame: DataFrame,
     table: str,
     *,
-    root: str,
+    root: str | None = None,
     on: Iterable[str] | None = None,
     **options: Any,
 ) -> list[Delta]:
     """Delete the rows that are equal to the given ones in some columns, or the merge keys."""
     keys = None if on is None else tuple(on)
-    return _run(frame.sparkSession, table, root, lambda w: w.delete(frame, keys), **options)
+    return _run(frame.sparkSession, table, root, lambda w: w.delete(frame, keys), options, "on")
 
 
-def replace(frame: DataFrame, table: str, *, root: str, **options: Any) -> list[Delta]:
+def replace(
+    frame: DataFrame, table: str, *, root: str | None = None, **options: Any
+) -> list[Delta]:
     """Put rows in the place of all rows of a table."""
-    return _run(frame.sparkSession, table, root, lambda w: w.replace(frame), **options)
+    return _run(frame.sparkSession, table, root, lambda w: w.replace(frame), options)
 
 
-def compact(spark: SparkSession, table: str, *, root: str, **options: Any) -> None:
+def compact(spark: SparkSession, table: str, *, root: str | None = None, **options: Any) -> None:
     """Write anew each partition that readers would have to merge, or that has too many files."""
-    _run(spark, table, root, lambda w: w.compact(), **options)
+    _run(spark, table, root, lambda w: w.compact(), options)
 
 
 def _run(
     spark: SparkSession,
     table: str,
-    root: str,
+    root: str | None,
     work: Callable[["SparkTableWriter"], T],
-    *,
-    storage_options: Mapping[str, str] | None = None,
-    message: str | None = None,
+    options: dict[str, Any],
+    *own: str,
 ) -> T:
-    """Do the work in a transaction, and again from the start if another writer spoils it."""
+    """Do the work in a transaction, and again from the start if another writer spoils it.
+
+    `own` are the arguments of the verb alone, to suggest.
+    """
+    storage_options: Mapping[str, str] | None = options.pop("storage_options", None)
+    message: str | None = options.pop("message", None)
+    root = root_of(table, root, options, *own, "storage_options", "message")
     namespace, name = table_name(table)
     place = Place(root, storage_options)
 
