@@ -98,6 +98,18 @@ STATEMENTS: list[tuple[str, Any]] = [
     ),
     ("INSERT INTO lake.shop.add (type) VALUES (NULL)", [[8, 1, 0, 0]]),
     ("DROP TABLE lake.shop.add", []),
+    ("CREATE NAMESPACE set.column", []),
+    ("CREATE TABLE set.column.1add (set INT, type INT)", []),
+    ("ALTER TABLE set.column.1add ADD COLUMN add INT", []),
+    ("ALTER TABLE `set`.`column`.`1add` RENAME COLUMN `set` TO `drop`", []),
+    ("ALTER TABLE set . column . 1add ALTER COLUMN drop DROP NOT NULL", []),
+    ("ALTER TABLE set.column.1add RENAME TO set.column.`add ``column`", []),
+    ("ALTER TABLE set.column.`add ``column` DROP COLUMN type", []),
+    ("INSERT INTO set.column.`add ``column` VALUES (1, 2)", [[6, 1, 0, 0]]),
+    ("UPDATE set.column.`add ``column` SET add = 3", [[7, 0, 1, 0]]),
+    ("SELECT drop, add FROM `set`.column.`add ``column`", [[1, 3]]),
+    ("DROP TABLE set.column.`add ``column`", []),
+    ("DROP NAMESPACE set.column", []),
     ("CREATE TABLE lake.shop.v LIKE lake.shop.t", []),
     ("CREATE TABLE lake.shop.v LIKE lake.shop.t", "TableAlreadyExistsError"),
     ("CREATE TABLE lake.shop.w LIKE lake.shop.none", "TableNotFoundError"),
@@ -117,6 +129,8 @@ STATEMENTS: list[tuple[str, Any]] = [
 def answered(spark: SparkSession, root: str) -> list[Any]:
     """Run the statements one after the other; return what each has said."""
     lakeroot.spark.use_catalog(spark, "lake", root=root)
+    # A name that begins with a keyword is one all the same.
+    lakeroot.spark.use_catalog(spark, "set", root=root)
     said: list[Any] = []
     for text, _ in STATEMENTS:
         try:

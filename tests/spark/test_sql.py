@@ -336,6 +336,30 @@ def test_a_word_behind_a_dot_is_a_name():
     assert statement.take("SET")
 
 
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("set.shop.t", "set.shop.t"),
+        ("update . set\n. 1set", "update.set.1set"),
+        ("`set` /* as */ .`a ``set`", "`set`.`a ``set`"),
+        ("lake.2e3x.where", "lake.2e3x.where"),
+    ],
+)
+def test_a_name_with_dots_may_begin_with_a_keyword_and_hold_spaces(name, found):
+    statement = Statement(f"UPDATE {name} SET a = 1")
+    assert statement.take("UPDATE")
+    assert statement.until(("SET",)) == found
+    assert statement.take("SET")
+
+
+def test_a_number_with_a_dot_is_no_name():
+    statement = Statement("a = 1. WHEN b > .5 WHEN.5e3 WHEN .5D WHEN c")
+    parts = [statement.until(("WHEN",))]
+    while statement.take("WHEN"):
+        parts.append(statement.until(("WHEN",)))
+    assert parts == ["a = 1.", "b > .5", ".5e3", ".5D", "c"]
+
+
 def test_a_list_of_columns_is_cut_outside_of_their_types():
     columns = "m MAP<STRING, ARRAY<INT>> COMMENT '<', s STRUCT<a: INT, b: DECIMAL(5, 2)>, c INT"
     assert [text[0] for text in split(columns, types=True)] == ["m", "s", "c"]

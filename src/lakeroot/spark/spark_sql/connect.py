@@ -32,7 +32,8 @@ from lakeroot.spark.spark_sql.scanning import Statement, settings, split
 from lakeroot.spark.types import spark_schema
 from lakeroot.spark.writing import fill, finish
 
-_NAMED = re.compile(r"(?P<name>(?:`[^`]+`|\w+)(?:\.(?:`[^`]+`|\w+))*)\s*(?P<rest>.*)", re.DOTALL)
+_NAME = r"(?:`(?:[^`]|``)+`|\w+)"
+_NAMED = re.compile(rf"(?P<name>{_NAME}(?:\.{_NAME})*)\s*(?P<rest>.*)", re.DOTALL)
 _QUERIES = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "EXPLAIN"})
 _BEGIN_QUERY = (("SELECT",), ("WITH",), ("FROM",), ("VALUES",), ("TABLE",))
 _CLAUSES = ("USING", "TBLPROPERTIES", "OPTIONS", "LOCATION", "COMMENT", "PARTITIONED", "CLUSTERED")

@@ -34,9 +34,9 @@ def mentions_catalog(spark: SparkSession, text: str) -> bool:
 def query(spark: SparkSession, text: str) -> DataFrame:
     """Run a query, of the newest versions or of those that it asks for."""
     frames: dict[str, DataFrame] = {}
-    table = (
-        rf"(?P<name> \b(?:{_names(spark)})(?:\.(?:`[^`]+`|\w+))+ ) (?i:{_TRAVEL})? (?i:{_OPTIONS})?"
-    )
+    ours = _names(spark)
+    name = rf"(?: \b(?:{ours}) | `(?:{ours})` ) (?: \.(?:`(?:[^`]|``)+`|\w+) )+"
+    table = rf"(?P<name> {name} ) (?i:{_TRAVEL})? (?i:{_OPTIONS})?"
     found = re.compile(rf"{_ASIDE} | {table}", re.VERBOSE | re.DOTALL)
 
     def put_in(match: re.Match[str]) -> str:

@@ -5,33 +5,41 @@ from collections.abc import Sequence
 
 from lakeroot.model.errors import InvalidInputError
 
-_TOKEN = re.compile(
-    r"""
+_TOKENS = r"""
       (?P<comment> --[^\n]* | /\*(?!\+).*?\*/ )  # what begins with a plus is a hint
     | (?P<quoted> '(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.|"")*" | `(?:[^`]|``)*` )
     | (?P<open> [(\[{] ) | (?P<close> [)\]}] )
-    | (?P<word> [A-Za-z_]\w* )
+    | (?P<word> \w+ )
     | (?P<other> \s+ | . )
-    """,
-    re.VERBOSE | re.DOTALL,
-)
+    """
+_TOKEN = re.compile(_TOKENS, re.VERBOSE | re.DOTALL)
+# Names with dots between them, as Spark reads them: any word is a name there, whatever else it
+# means, and one may begin with a digit unless it is a number.
+_PATH = r"""
+    (?P<path>
+      (?: `(?:[^`]|``)*` | \w*[^\W\d]\w* )
+      (?: \s*\.\s* (?: `(?:[^`]|``)*` | (?! \d+ (?: E\d+ )? (?: D | F | BD )? \b ) \w+ ) )+
+    )
+    """
+_NAMES = re.compile(rf"{_PATH} | {_TOKENS}", re.VERBOSE | re.DOTALL | re.IGNORECASE)
 _ANGLES = {"<": 1, ">": -1}
 
 
 class Statement:
     """A statement that is read from left to right, keyword by keyword.
 
-    A word behind a dot is a name. With `types`, ``MAP<STRING, INT>`` is whole, as parentheses are.
+    A word before or behind a dot is a name, and no spaces are left around the dots of names. With
+    `types`, ``MAP<STRING, INT>`` is whole, as parentheses are.
     """
 
     def __init__(self, text: str, *, types: bool = False) -> None:
-        self.text = _without_comments(text).strip().rstrip("; \t\r\n")
+        self.text = _closed_up(_without_comments(text)).strip().rstrip("; \t\r\n")
         # Each token: where it starts, the keyword it may be (only outside of parentheses), its end.
         self.tokens: list[tuple[int, str, int]] = []
         depth = cases = 0
-        for match in _TOKEN.finditer(self.text):
+        for match in _NAMES.finditer(self.text):
             depth += _deeper(match, types=types)
-            after_dot = self.text[: match.start()].endswith(".")
+            after_dot = self.text.endswith(".", 0, match.start())
             if match.lastgroup != "word" or depth or after_dot:
                 continue
             word = match.group().upper()
@@ -97,6 +105,16 @@ def _without_comments(text: str) -> str:
     """Leave out comments, which may stand between any two words."""
     return "".join(
         " " if match.lastgroup == "comment" else match.group() for match in _TOKEN.finditer(text)
+    )
+
+
+def _closed_up(text: str) -> str:
+    """Leave out spaces around the dots of names."""
+    return "".join(
+        "".join(re.findall(r"`(?:[^`]|``)*`|\w+|\.", match.group()))
+        if match.lastgroup == "path"
+        else match.group()
+        for match in _NAMES.finditer(text)
     )
 
 
