@@ -1,13 +1,11 @@
 """Write a table into an Iceberg catalog: tasks write Parquet files, the driver commits once."""
 
-import contextlib
 import functools
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
@@ -19,12 +17,12 @@ from lakeroot.model.errors import (
 )
 from lakeroot.spark.commits import JOB
 from lakeroot.spark.failures import translated
-from lakeroot.spark.iceberg_failures import CATALOG, first_line, iceberg_asked
+from lakeroot.spark.iceberg_failures import CATALOG, first_line, iceberg_asked, is_refused
+from lakeroot.spark.iceberg_files import remove_files, write_files
 from lakeroot.spark.row_tasks import over_rows
 from lakeroot.spark.types import exchange_schema
 
 ERROR, IGNORE = ("error", "errorifexists"), "ignore"
-_ROWS_PER_FILE = 1 << 20
 
 
 def export_iceberg(frame: DataFrame, target: str, mode: str, properties: Mapping[str, str]) -> int:
@@ -32,7 +30,8 @@ def export_iceberg(frame: DataFrame, target: str, mode: str, properties: Mapping
 
     `properties` are those of `load_catalog` of pyiceberg, its name under `catalog`. All rows come
     with one commit, and a new table comes with its rows: an export that dies leaves no table that
-    would look like one that was exported. The files of a commit that failed are deleted.
+    would look like one that was exported. The files of an export that failed are deleted, unless
+    its commit may still happen.
     """
     rows = _widened(frame)
     catalog, table = find_target(target, mode, properties)
@@ -41,46 +40,62 @@ def export_iceberg(frame: DataFrame, target: str, mode: str, properties: Mapping
     with iceberg_asked(f"The Iceberg table {target} cannot be written"):
         if table is None:
             changes = _staged(catalog, target, exchange_schema(rows.schema))
-            table = changes._table  # noqa: SLF001  # only its transaction knows a staged table
+            # Nothing public gives a staged table, and it alone has the keys of its storage.
+            table = changes._table  # noqa: SLF001
         else:
             changes = table.transaction()
-        place = table.location().rstrip("/")
-        io = dict(table.io.properties)  # its credentials among them, for the tasks
-        parts = over_rows(rows, functools.partial(_write, place, io))
-        counts = {path: count for part in parts for path, count in part.items()}
         job = uuid.uuid4().hex
+        place = f"{table.location().rstrip('/')}/data/{job}"
+        io = dict(table.io.properties)  # its credentials among them, for the tasks
+        note = {JOB: job}  # in the summary of the snapshot
+        counts: dict[str, int] = {}
         try:
-            with changes:
-                if mode == "overwrite" and table.current_snapshot() is not None:
-                    changes.delete("true")
-                if counts:
-                    note = {JOB: job}  # in the summary of the snapshot
-                    changes.add_files(list(counts), note, check_duplicate_files=False)
+            for part in over_rows(rows, functools.partial(write_files, place, io)):
+                counts |= part
+            if mode == "overwrite" and table.current_snapshot() is not None:
+                changes.delete("true", note)
+            if counts:
+                changes.add_files(list(counts), note, check_duplicate_files=False)
+        except Exception:
+            remove_files(place, io, counts)
+            raise
+        try:
+            changes.commit_transaction()
         except Exception as error:
-            if not counts or not _arrived(catalog, target, job, error):
-                _remove(place, io, list(counts))
+            if not _arrived(catalog, target, job, place, error):
+                remove_files(place, io, counts)
                 raise
     return sum(counts.values())
 
 
-def _arrived(catalog: Any, target: str, job: str, error: Exception) -> bool:
+def _arrived(catalog: Any, target: str, job: str, place: str, error: Exception) -> bool:
     """Find out whether a commit happened although it raised: its answer may have been lost.
 
-    Files that the table may refer to must stay, so if nobody can tell, that is said instead.
+    Files that the table names, now or when the catalog is done with the commit, must stay. So if
+    nobody can tell yet, that is said instead.
     """
-    from pyiceberg.exceptions import NoSuchTableError
+    from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 
+    is_known = is_refused(error)
     try:
         snapshots = catalog.load_table(target).metadata.snapshots
     except NoSuchTableError:
-        return False
+        snapshots = []
     except Exception:  # noqa: BLE001  # whatever it is, the catalog did not tell
-        raise ServiceUnavailableError(
-            f"It is not known whether the rows came into the Iceberg table {target}",
-            "the catalog could not be asked after the commit failed: " + first_line(error),
-            f"Look for a snapshot with `{JOB}` {job} before the export is repeated",
-        ) from error
-    return any(each.summary is not None and each.summary.get(JOB) == job for each in snapshots)
+        snapshots = []
+        # It may be in conflict with itself: a gateway whose answer was lost sends a commit again.
+        is_known = is_known and not isinstance(error, CommitFailedException)
+    if any(each.summary is not None and each.summary.get(JOB) == job for each in snapshots):
+        return True
+    if is_known:
+        return False
+    raise ServiceUnavailableError(
+        f"It is not known whether the rows came into the Iceberg table {target}, or still will",
+        f"the catalog did not say what became of the commit ({first_line(error)}), so the files"
+        f" in {place} are kept",
+        f"Look for a snapshot with `{JOB}` {job} after a while: if there is one, the export is"
+        " done; if not, repeat it, and leave these files to the catalog's removal of orphans",
+    ) from error
 
 
 def _widened(frame: DataFrame) -> DataFrame:
@@ -136,42 +151,3 @@ def _staged(catalog: Any, target: str, schema: pa.Schema) -> Any:
         raise TableSchemaValidationError(
             f"Iceberg cannot hold the columns of {target}", str(error)
         ) from None
-
-
-def _write(place: str, io: dict[str, str], batches: Iterable[pa.RecordBatch]) -> dict[str, int]:
-    """Write the rows of one task, a file for each million; a task that fails leaves none.
-
-    Returns how many rows are in which file.
-    """
-    from pyiceberg.io import load_file_io
-
-    files = load_file_io(io, place)
-    written: list[str] = []
-    counts: list[int] = []
-    writer: pq.ParquetWriter | None = None
-    with contextlib.ExitStack() as stack:
-        try:
-            for batch in batches:
-                if writer is None:
-                    written.append(f"{place}/data/{uuid.uuid4()}.parquet")
-                    counts.append(0)
-                    stream = stack.enter_context(files.new_output(written[-1]).create())
-                    writer = stack.enter_context(pq.ParquetWriter(stream, batch.schema))
-                writer.write_batch(batch)
-                counts[-1] += batch.num_rows
-                if counts[-1] >= _ROWS_PER_FILE:
-                    stack.pop_all().close()
-                    writer = None
-        except Exception:
-            _remove(place, io, written)
-            raise
-    return dict(zip(written, counts, strict=True))
-
-
-def _remove(place: str, io: dict[str, str], paths: list[str]) -> None:
-    from pyiceberg.io import load_file_io
-
-    files = load_file_io(io, place)
-    for path in paths:
-        with contextlib.suppress(OSError):
-            files.delete(path)

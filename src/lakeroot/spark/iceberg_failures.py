@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lakeroot.model.errors import (
+    ConcurrentModificationError,
     InvalidInputError,
     LakerootError,
     PermissionDeniedError,
@@ -14,6 +15,7 @@ from lakeroot.model.errors import (
 from lakeroot.spark.failures import explained
 
 CATALOG = "Check what pyiceberg is told of the catalog: `type`, `uri`, `warehouse`, `token`"
+_REQUEST_TIMEOUT = 408  # from a gateway, it may mean the catalog behind it
 
 
 @contextmanager
@@ -38,11 +40,54 @@ def _said(what: str, error: Exception, fix: str) -> LakerootError:
         return UnauthenticatedError(what, why, CATALOG)
     if isinstance(error, iceberg.ForbiddenError):
         return PermissionDeniedError(what, why)
+    if isinstance(error, (iceberg.CommitFailedException, iceberg.ValidationException)):
+        return ConcurrentModificationError(what, why, "Run the job again")
+    if isinstance(error, iceberg.BadRequestError):
+        return InvalidInputError(what, why)
     if isinstance(error, (RequestException, iceberg.ServiceUnavailableError)):
         return ServiceUnavailableError(what, why, CATALOG)
     if isinstance(error, (ValueError, iceberg.NotInstalledError, iceberg.NoSuchIdentifierError)):
         return InvalidInputError(what, why, fix)
     return explained(what, error)
+
+
+def is_refused(error: Exception) -> bool:
+    """Tell whether a commit that raised has not happened and will not.
+
+    Whatever else a commit raises leaves that open. Server errors, gateways' among them, time-outs
+    and lost connections say nothing of what the catalog has done, or is still doing.
+    """
+    from pyiceberg import exceptions as iceberg
+
+    refusals = (
+        iceberg.CommitFailedException,
+        iceberg.ValidationException,
+        iceberg.NoSuchTableError,
+        iceberg.NoSuchNamespaceError,
+        iceberg.TableAlreadyExistsError,
+        NotImplementedError,
+    )
+    if isinstance(error, refusals):
+        return True
+    # pyiceberg has classes for some answers only, and chains the answer itself.
+    answer = getattr(error.__cause__, "response", None)
+    if answer is None:
+        return _is_unsent(error)
+    status: int = answer.status_code
+    return 400 <= status < 500 and status != _REQUEST_TIMEOUT
+
+
+def _is_unsent(error: Exception) -> bool:
+    """Tell whether there was no connection that a request could have been sent through."""
+    from requests.exceptions import ConnectionError as NoConnection
+    from requests.exceptions import ConnectTimeout
+    from urllib3.exceptions import NewConnectionError
+
+    if isinstance(error, ConnectTimeout):
+        return True
+    given = error.args[0] if error.args else None
+    reason = getattr(given, "reason", None)
+    return isinstance(error, NoConnection) and isinstance(reason, NewConnectionError)
 
 
 def first_line(error: Exception) -> str:

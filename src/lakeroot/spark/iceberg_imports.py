@@ -83,8 +83,9 @@ def _rows(metadata: Any, io: Any, place: str, files: list[Any]) -> Iterator[pa.R
 
     opened = load_file_io(io, place)
     scan = ArrowScan(metadata, opened, metadata.schema(), AlwaysTrue())
+    # `to_record_batches`, which is all that is public of it, makes a list of a whole file before it
+    # gives the first batch. These two are what it is made of.
     for each in files:
         deleted = _read_all_delete_files(opened, [each])
-        # What is public of it takes a whole file into memory at once.
         found = scan._record_batches_from_scan_tasks_and_deletes([each], deleted)  # noqa: SLF001
         yield from (batch for batch in found if batch.num_rows)
