@@ -40,7 +40,6 @@ def demo(where: Path | None, months: int, serve: bool, port: int) -> None:
         )
     from lakeroot.cli.story import Story  # it loads Spark
 
-    os.environ.setdefault("LANCE_LOG", "error")  # Lance tells of every table it creates.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # Nobody else needs to reach this Spark.
     story = Story(str(place), _data())
     with step("Starting Spark"):

@@ -12,6 +12,7 @@ import pyarrow as pa
 from lakeroot import spark as pipeline
 from lakeroot.lake import Lake, open_lake
 from lakeroot.lake.lake import what
+from lakeroot.spark.quiet import quietly
 
 MANAGED: Final[dict[str, Any]] = {
     "property.table_version_management": "true",
@@ -35,10 +36,10 @@ class Story:
     def start(self) -> None:
         """Open the catalog and a Spark session."""
         self._lake = open_lake(self.place, table_version_management="true", author="demo")
-        quiet = {"spark.log.level": "ERROR", "spark.ui.enabled": "false"}
-        self._spark = pipeline.session(
-            "lakeroot demo", master="local[2]", fast_start=True, config=quiet
-        )
+        with quietly() as config:
+            self._spark = pipeline.session(
+                "lakeroot demo", master="local[2]", fast_start=True, config=config
+            )
 
     def stop(self) -> None:
         """Stop Spark."""

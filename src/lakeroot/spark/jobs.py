@@ -24,6 +24,7 @@ from lakeroot.model.errors import InvalidInputError, LakerootError
 from lakeroot.namespace.jobs import BackfillColumn, Job, RefreshView
 from lakeroot.spark.catalogs import Catalog, Located, TableRef, locate
 from lakeroot.spark.failures import explained, nearest
+from lakeroot.spark.quiet import quietly
 from lakeroot.spark.refilling import refill
 from lakeroot.spark.sessions import session
 from lakeroot.spark.views import refresh
@@ -163,11 +164,9 @@ def _my_turn() -> Iterator[None]:
 
 def _alone(master: str | None, catalog: Catalog, job: Job) -> None:
     threads = "*" if job.concurrency is None else str(job.concurrency)
-    spark = session(
-        f"lakeroot job {job.job}",
-        master=master or f"local[{threads}]",
-        config={"spark.log.level": "ERROR"},
-    )
+    with quietly() as config:
+        where = master or f"local[{threads}]"
+        spark = session(f"lakeroot job {job.job}", master=where, config=config)
     try:
         perform(spark, catalog, job)
     finally:

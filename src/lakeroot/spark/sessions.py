@@ -1,18 +1,21 @@
 """Start a Spark session with sane local defaults, and teach any session the name ``lakeroot``."""
 
+import atexit
 import os
-import re
+import shutil
 import sys
+import tempfile
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pyspark
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from lakeroot.spark.java import java_home
 from lakeroot.spark.local_connect import connected
+from lakeroot.spark.told import by_spark_submit, configuration, is_told
 from lakeroot.spark.workers import unix_sockets
 
 LOCAL_DEFAULTS: Mapping[str, str] = {
@@ -23,6 +26,13 @@ LOCAL_DEFAULTS: Mapping[str, str] = {
     # One Arrow batch is one call into Python; 32k narrow rows are where the calls stop to count.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "32768",
 }
+
+WAREHOUSE = "spark.sql.warehouse.dir"
+CATALOG = "spark.sql.catalogImplementation"
+SOCKETS = "spark.python.unix.domain.socket.dir"
+_MASTER = r"--master\b|spark\.master\b"
+_PLACE = r"spark\.sql\.(warehouse\.dir|catalogImplementation)\b|hive\.metastore\."
+_HIVE = "hive-site.xml"
 
 # For tests and short scripts: the first-tier compiler and the serial collector halve the start-up
 # and cost throughput in long jobs.
@@ -55,11 +65,14 @@ def session(
     master = master or (config or {}).get("spark.master")
     if master is None and not _told_where():
         master = "local[*]"
-    if remote is None and master is not None and master.startswith("local"):
-        settings.update(unix_sockets())
+    is_local = remote is None and master is not None and master.startswith("local")
+    sockets = unix_sockets() if is_local else {}
+    settings.update(sockets)
     if fast_start:
         settings["spark.driver.extraJavaOptions"] = FAST_START_FLAGS
     settings.update(config or {})
+    if _starts(remote) and settings.keys().isdisjoint((WAREHOUSE, CATALOG)):
+        settings.update(_warehouse(sockets))
     settings["spark.app.name"] = app_name
     builder: Any = SparkSession.builder.config(map=settings)
     with warnings.catch_warnings():
@@ -74,19 +87,39 @@ def session(
     return register(started)
 
 
+def _starts(remote: str | None) -> bool:
+    """Tell whether Spark is started here; a session that runs already keeps what it has."""
+    is_here = remote is None or remote.startswith("local")
+    return is_here and SparkContext._active_spark_context is None  # noqa: SLF001
+
+
 def _told_where() -> bool:
     """Find out whether Spark has been told where to run, in any of its own ways."""
-    if "PYSPARK_GATEWAY_PORT" in os.environ or os.environ.get("MASTER"):
-        return True  # The first is what spark-submit sets, which always knows a master.
-    arguments = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
-    if "--master" in arguments or "spark.master" in arguments:
-        return True
-    home = os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent
-    defaults = Path(os.environ.get("SPARK_CONF_DIR") or Path(home, "conf"), "spark-defaults.conf")
-    try:
-        return re.search(r"^\s*spark\.master\b", defaults.read_text(), re.MULTILINE) is not None
-    except OSError:
-        return False
+    # spark-submit always knows a master.
+    return by_spark_submit() or bool(os.environ.get("MASTER")) or is_told(_MASTER)
+
+
+def _warehouse(sockets: Mapping[str, str]) -> Mapping[str, str]:
+    """Give Spark a place for tables of its own, which are gone with the session.
+
+    Without one it makes a directory where the program was started, in which they are of no use to
+    anybody: which tables there are is known in the memory of the session alone. With a metastore
+    of Hive that is not so, and then the place is Spark's to choose.
+    """
+    hadoop = Path(os.environ.get("HADOOP_CONF_DIR", configuration()))
+    has_hive = any(Path(each, _HIVE).exists() for each in (configuration(), hadoop))
+    if by_spark_submit() or has_hive or is_told(_PLACE):
+        return {}
+    # Beside the sockets, if there are any: what a killed program leaves there, the next removes.
+    place = tempfile.mkdtemp(prefix="lakeroot-warehouse-", dir=sockets.get(SOCKETS))
+    atexit.register(_removed, place, os.getpid())
+    return {WAREHOUSE: Path(place).as_uri()}
+
+
+def _removed(directory: str, owner: int) -> None:
+    """Remove a directory at the end of the process that made it, not of one forked from it."""
+    if os.getpid() == owner:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def register(spark: SparkSession) -> SparkSession:
