@@ -128,17 +128,50 @@ def test_people_are_told_what_a_job_has_done_and_what_was_done_before(
     ]
     code, said, aside = run(*more, "--dry-run")
     assert (code, "note" in said, "Would write 2 rows" in aside) == (0, True, True), aside
+    would = run.json(*more, "--dry-run")
+    assert (would["rows"], would["already_done"]) == (2, False)
+    assert would["columns"][-1] == {"column": "note", "type": "string"}
     assert version(run) == 1
     assert "version 2: 2 rows came in" in run(*more)[1]
+    (tmp_path / "more.csv").unlink()  # what was done before needs no files
     assert "version 2: the job was done before" in run(*more)[1]
     assert "It was done before" in run(*more, "--dry-run")[2]
+    assert run.json(*more, "--dry-run")["already_done"] is True
     assert lakeroot.open(run.root)["shop.words"].count("note = 'x'") == 1
-    delete = ["job", "delete", "shop.words", "id >= 50", "--yes", "--job-id", "d"]
-    assert "2 rows deleted" in run(*delete)[1]
-    assert "done before" in run(*delete)[1]
+    delete = ["job", "delete", "shop.words", "id >= 50", "--job-id", "d"]
+    assert run.json(*delete, "--dry-run") == {"would delete": 2, "already_done": False}
+    assert "2 rows deleted" in run(*delete, "--yes")[1]
+    assert "done before" in run(*delete)[1]  # and nobody is asked
+    assert run.json(*delete, "--dry-run") == {"would delete": 0, "already_done": True}
     assert "Would fold" in run("job", "compact", "shop.words", "--dry-run")[1]
     assert "fragments before, 1 now" in run("job", "compact", "shop.words")[1]
     assert "nothing to fold" in run("job", "compact", "shop.words", "--dry-run")[1]
+
+
+def test_a_change_that_was_made_before_asks_for_nothing_and_reads_nothing(
+    run, tmp_path: Path
+) -> None:
+    pq.write_table(WORDS.slice(0, 2), tmp_path / "two.parquet")
+    update = ["job", "update", "shop.words", "--set", "word='x'", "--where", "id = 1"]
+    merge = ["job", "merge", "shop.words", str(tmp_path / "two.parquet"), "--on", "id"]
+    gone = ["--when-matched", "delete", "--when-not-matched", "nothing"]
+    run(*update, "--job-id", "u", "--yes")
+    run(*merge, *gone, "--job-id", "m", "--yes")
+    assert version(run) == 3
+    (tmp_path / "two.parquet").unlink()
+    for again in ([*update, "--job-id", "u"], [*merge, *gone, "--job-id", "m"]):
+        assert "done before" in run(*again)[1]
+        assert run.json(*again, "--dry-run")["already_done"] is True
+        assert "It was done before." in run(*again, "--dry-run")[1]
+
+
+def test_an_update_may_be_told_to_do_without_nanoseconds(run, catalog) -> None:
+    times = pa.table({"id": [1], "at": pa.array([1_000_000_007], pa.timestamp("ns"))})
+    put(catalog, "shop.times", times)
+    update = ["job", "update", "shop.times", "--set", "at=at + INTERVAL 1 HOUR", "--yes"]
+    code, _, said = run(*update)
+    assert (code, "nanoseconds" in said) == (2, True), said
+    assert run.json(*update, "--truncate-nanos")["updated"] == 1
 
 
 def test_a_dry_run_of_an_export_refuses_what_the_export_would(run, tmp_path: Path) -> None:

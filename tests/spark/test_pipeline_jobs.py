@@ -351,9 +351,16 @@ def test_a_plan_tells_of_the_jobs_and_of_no_keys(managed, orders):
     ]
 
 
-def test_a_plan_says_that_a_table_is_missing(managed, orders):
-    with pytest.raises(TableNotFoundError):
-        pipelines.plan(doing(orders, Job(job="compact", table="shop.nothing")))
+def test_a_plan_says_that_a_table_is_missing_unless_the_run_may_make_it(managed, orders):
+    compact = Job(job="compact", table="shop.copy")
+    convert = Job(job="convert", table="shop.orders", options={"to": orders, "name": "shop.copy"})
+    for look in (pipelines.plan, pipelines.require_possible):
+        with pytest.raises(TableNotFoundError):
+            look(doing(orders, compact, convert))
+        look(doing(orders, convert, compact))
+        look(doing(orders, Job(job="migrate"), compact))
+        step = pipelines.Step(name="any", python="tests.spark.test_pipelines:doubled")
+        look(replace(doing(orders, compact), steps=(step,)))
 
 
 @pytest.mark.parametrize(
@@ -376,6 +383,7 @@ def test_a_plan_says_that_a_table_is_missing(managed, orders):
         ("{job: export, table: shop.orders, target: out, mode: Overwrite}", "overwrite"),
         ("{job: backfill, table: shop.orders, set: {x: y}, resume: nevr}", "never"),
         ("{job: update, table: shop.orders, set: {}}", "says nothing"),
+        ("{job: update, table: shop.orders, set: {x: y}, truncate_nanos: yse}", "true or false"),
         ("{job: update, table: shop.orders, set: {x: }}", "says nothing"),
         ("{job: gc, keep: 5}", "old_versions"),
         ("{job: gc, old_versions: true, keep: 0}", "says nothing"),

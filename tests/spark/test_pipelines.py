@@ -14,6 +14,7 @@ from lakeroot.model.errors import (
     InvalidInputError,
     InvalidTableStateError,
     LakerootError,
+    NamespaceNotFoundError,
     TableAlreadyExistsError,
     TableNotFoundError,
     UnsupportedOperationError,
@@ -91,6 +92,10 @@ def test_a_file_publishes_its_tables_together_and_once(spark, tmp_path, root, ma
     origin = lakeroot.open(root, table_version_management="true")["shop.orders"].origin(1)
     assert json.loads(origin["lakeroot.sources"]) == {"raw": {"path": str(orders), "format": "csv"}}
     assert (origin["lakeroot.run"], origin["operation"]) == ("monday", "overwrite")
+    orders.unlink()
+    pipelines.require_possible(pipelines.load(file), "monday")  # It needs no files any more.
+    with pytest.raises(InvalidInputError, match=r"orders\.csv"):
+        pipelines.require_possible(pipelines.load(file), "tuesday")
     orders.write_text("id,city,price\n2,Bergen,8\n4,Oslo,1\n")
     pipelines.run_file(file, run_id="tuesday", spark=spark)
     assert rows_of(managed, "shop", "orders") == [
@@ -301,6 +306,11 @@ def test_a_plan_fails_where_the_run_would(root, managed):
     missing = (Source(name="raw", table="shop.missing"),)
     with pytest.raises(TableNotFoundError, match=r"shop\.missing"):
         pipelines.plan(replace(pipeline(root, good), sources=missing))
+    with pytest.raises(NamespaceNotFoundError, match="ns create shpo"):
+        pipelines.plan(pipeline(root, Target(table="shpo.t", source="raw")))
+    absent = (Source(name="raw", path=f"{root}/none.parquet"),)
+    with pytest.raises(InvalidInputError, match=r"none\.parquet"):
+        pipelines.plan(replace(pipeline(root, good), sources=absent))
     step = Step(name="x", python="nowhere:f")
     with pytest.raises(InvalidInputError, match="nowhere"):
         pipelines.plan(pipeline(root, good, steps=(step,)))

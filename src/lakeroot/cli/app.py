@@ -195,7 +195,9 @@ def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> None:
 )
 @click.option("-o", "--output", type=_FORMS, help="How to print answers.")
 @click.option("--as-of", metavar="WHEN", help=_WHEN)
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.option(
+    "--debug", is_flag=True, help="Show the traceback of an error, and all that Spark says."
+)
 @click.pass_context
 def lakeroot(ctx: click.Context, /, **options: Any) -> None:
     """A catalog for Lance tables: a directory or a bucket is the catalog.

@@ -4,18 +4,21 @@ from typing import Any
 
 import click
 
-from lakeroot.cli.catalogs import TABLE, table_of
+from lakeroot.cli.catalogs import TABLE
 from lakeroot.cli.copying import TARGET_PROFILE, TARGET_PROPERTY, target_of
 from lakeroot.cli.naming import DRY_RUN, YES, agreed, pairs
 from lakeroot.cli.output import print_done, print_value
 from lakeroot.cli.progress import shown_for
 from lakeroot.cli.sparking import (
+    DONE_BEFORE,
     JOB_ID,
     NO_SPARK,
-    catalog_options,
+    changed_before,
     facts,
     job_group,
+    job_on,
     print_changed,
+    print_would,
     spark_session,
 )
 from lakeroot.lake.opening import implementation
@@ -30,6 +33,9 @@ SET = click.option(
 @click.argument("table", type=TABLE)
 @SET
 @click.option("--where", "predicate", help="Which rows; all of them if it is left out.")
+@click.option(
+    "--truncate-nanos", is_flag=True, help="Compute without nanoseconds, which Spark cannot hold."
+)
 @JOB_ID
 @DRY_RUN
 @YES
@@ -39,6 +45,7 @@ def update(
     table: str,
     settings: tuple[str, ...],
     predicate: str | None,
+    truncate_nanos: bool,
     job_id: str | None,
     dry_run: bool,
     yes: bool,
@@ -46,24 +53,28 @@ def update(
     """Set columns of the rows a predicate chooses, by expressions of Spark SQL."""
     from lakeroot import spark as pipeline
 
-    table_of(ctx, table)  # a wrong name is said before Spark takes its time to start
+    _, where = job_on(ctx, table)
     given: dict[str, Any] = {
         "set": pairs(settings),
         "where": predicate,
+        "truncate_nanos": truncate_nanos,
         "job_id": job_id,
-        **catalog_options(ctx),
+        **where,
     }
-    # Spark counts the rows: its SQL is not that of Lance, and may choose others.
-    with spark_session("update", shows=False) as session:
-        if dry_run or not yes:
-            with shown_for(session, "Spark: counting"):
-                chosen = pipeline.update(session, table, dry_run=True, **given).updated
-            if dry_run:
-                print_value(ctx, "would update", chosen)
-                return
-            agreed(f"Update {chosen} rows of {table}? Older versions keep them.", yes=yes)
-        with shown_for(session, "Spark: update"):
-            done = pipeline.update(session, table, **given)
+    done, chosen = changed_before(table, job_id, where), 0
+    if done is None:
+        # Spark counts the rows: its SQL is not that of Lance, and may choose others.
+        with spark_session("update", shows=False) as session:
+            if dry_run or not yes:
+                with shown_for(session, "Spark: counting"):
+                    chosen = pipeline.update(session, table, dry_run=True, **given).updated
+            if not dry_run:
+                agreed(f"Update {chosen} rows of {table}? Older versions keep them.", yes=yes)
+                with shown_for(session, "Spark: update"):
+                    done = pipeline.update(session, table, **given)
+    if dry_run:
+        print_would(ctx, "would update", chosen, is_done=done is not None)
+        return
     print_changed(ctx, table, done, f"{done.updated} rows updated")
 
 
@@ -82,8 +93,8 @@ def index(ctx: click.Context, /, table: str, column: str, dry_run: bool, **choic
     """Build an index over a column, in parallel over the fragments, in one commit."""
     from lakeroot import spark as pipeline
 
-    given = {**choices, **catalog_options(ctx)}
-    table_of(ctx, table)  # a wrong name is said before Spark takes its time to start
+    _, where = job_on(ctx, table)
+    given = {**choices, **where}
     if dry_run:
         planned = pipeline.index(NO_SPARK, table, column=column, dry_run=True, **given)
         print_done(ctx, f"Would build {planned.name} over {table}.", **facts(planned))
@@ -124,18 +135,18 @@ def backfill(
 
     if function and settings:
         raise InvalidInputError("--set and --function exclude each other")
+    _, where = job_on(ctx, table)
     given: dict[str, Any] = {
         "values": function_named(function) if function else pairs(settings),
         "reads": list(reads) or None,
         "job_id": job_id,
         "resume": resume,
-        **catalog_options(ctx),
+        **where,
     }
-    table_of(ctx, table)  # a wrong name is said before Spark takes its time to start
     if dry_run:
         planned = pipeline.backfill(NO_SPARK, table, dry_run=True, **given)
         text = f"Would compute {planned.computed} of {planned.fragments} fragments of {table}."
-        print_done(ctx, text, **facts(planned))
+        print_done(ctx, DONE_BEFORE if planned.already_done else text, **facts(planned))
         return
     with spark_session("backfill") as session:
         done = pipeline.backfill(session, table, **given)
@@ -171,8 +182,7 @@ def export(
     from lakeroot.spark.moving import check_export
     from lakeroot.spark.planning import missing_column
 
-    where = catalog_options(ctx)
-    found = table_of(ctx, table)  # a wrong name is said before Spark takes its time to start
+    found, where = job_on(ctx, table)
     reading: dict[str, Any] = {
         "filter": predicate,
         "columns": list(columns) or None,
@@ -228,21 +238,24 @@ def convert(
     `lakeroot copy` copies files instead, with all versions.
     """
     from lakeroot import spark as pipeline
+    from lakeroot.spark.moving import look_first
 
-    table_of(ctx, table)  # a wrong name is said before Spark takes its time to start
+    _, where = job_on(ctx, table)
     impl, properties = implementation(*target_of(target, profile, given))
     there: dict[str, Any] = {
         "impl": impl,
         **{f"property.{key}": value for key, value in properties.items()},
         "job_id": job_id,
     }
-    here = {**catalog_options(ctx), "version": version}
-    called = name or table
-    with spark_session("convert") as session:
-        done = pipeline.convert(
-            session, table, called, source=here, target=there, mode=mode, dry_run=dry_run
-        )
+    here, called = {**where, "version": version}, name or table
+    done = look_first(called, mode=mode, **there)
+    if done is None:
+        with spark_session("convert") as session:
+            done = pipeline.convert(
+                session, table, called, source=here, target=there, mode=mode, dry_run=dry_run
+            )
     if dry_run:
-        print_done(ctx, f"Would write {done.rows} rows.", **facts(done))
+        text = DONE_BEFORE if done.already_done else f"Would write {done.rows} rows."
+        print_done(ctx, text, **facts(done))
         return
     print_changed(ctx, f"{called} in {target}", done, f"{done.rows} rows written")

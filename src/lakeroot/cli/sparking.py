@@ -1,11 +1,11 @@
 """Commands that run on Spark."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,10 +13,13 @@ from lakeroot.cli.catalogs import TABLE, opened_now, table_of
 from lakeroot.cli.config import chosen, options_of
 from lakeroot.cli.failing import EXIT_FAILED, report
 from lakeroot.cli.naming import DRY_RUN, YES, agreed, pairs
-from lakeroot.cli.output import form, print_done, print_rows, print_value
+from lakeroot.cli.output import form, print_done, print_rows
 from lakeroot.cli.progress import shown_for
 from lakeroot.lake.opening import implementation
 from lakeroot.model.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from lakeroot.lake import LakeTable
 
 JOB_ID = click.option("--job-id", help="Run again under the same id, the job does nothing.")
 READER = click.option(
@@ -25,21 +28,29 @@ READER = click.option(
 
 # What a dry run checks, it checks without Spark, if it can.
 NO_SPARK: Any = None
+DONE_BEFORE = "It was done before."
 
 
 @contextmanager
-def spark_session(name: str, *, shows: bool = True) -> Iterator[Any]:
-    """Open a quiet local session, and stop it; one that runs already is used, and left."""
+def spark_session(name: str, *, shows: bool = True, computes: bool = False) -> Iterator[Any]:
+    """Open a quiet session, and stop it; one that runs already is used, and left.
+
+    With --debug it says all that Spark says. `computes` is for code of the user in it.
+    """
     from pyspark.sql import SparkSession
 
     from lakeroot import spark as pipeline
+    from lakeroot.spark.quiet import quietly
 
     running = SparkSession.getActiveSession()
     if running is not None:
         yield pipeline.register(running)
         return
     click.echo("Starting Spark …", err=True)
-    session = pipeline.session(f"lakeroot {name}", config={"spark.log.level": "ERROR"})
+    says_all = options_of(click.get_current_context()).get("debug")
+    loud: AbstractContextManager[Mapping[str, str]] = nullcontext({})
+    with loud if says_all else quietly(computes=computes) as config:
+        session = pipeline.session(f"lakeroot {name}", config=config)
     try:
         with shown_for(session, f"Spark: {name}") if shows else nullcontext():
             yield session
@@ -74,6 +85,25 @@ def catalog_options(ctx: click.Context) -> dict[str, Any]:
     opened_now(ctx, "Leave --as-of out: a job changes the present")
     impl, properties = implementation(*chosen(options_of(ctx)))
     return {"impl": impl, **{f"property.{key}": value for key, value in properties.items()}}
+
+
+def job_on(ctx: click.Context, table: str) -> tuple["LakeTable", dict[str, Any]]:
+    """Find the table of a job, and say which catalog it is in, as the jobs take it.
+
+    A wrong name is said before Spark takes its time to start.
+    """
+    where = catalog_options(ctx)
+    return table_of(ctx, table), where
+
+
+def changed_before(table: str, job_id: str | None, where: Mapping[str, Any]) -> Any:
+    """Find that rows were changed before by a job of this id: no Spark is needed to see it."""
+    from lakeroot.spark import options, row_changes
+    from lakeroot.spark.catalogs import exists
+
+    ref = options.table_of({**where, "table": table})
+    exists(ref)  # a table may be missing, for a merge, but not its namespace
+    return row_changes.done_before(ref, job_id)
 
 
 @click.command()
@@ -120,7 +150,9 @@ def run(ctx: click.Context, pipeline: Path, run_id: str | None, plan_only: bool)
         for line in planned:
             click.echo(line)
         return
-    with spark_session(definition.name) as session:
+    pipelines.require_possible(definition, run_id)
+    computes = any(step.python for step in definition.steps)
+    with spark_session(definition.name, computes=computes) as session:
         try:
             done = pipelines.run(session, definition, run_id=run_id)
         except pipelines.CheckFailedError as error:
@@ -200,23 +232,37 @@ def ingest(
 ) -> None:
     """Load files, or an Iceberg table, into a table."""
     from lakeroot import spark as pipeline
-    from lakeroot.spark.moving import source_frame
+    from lakeroot.spark.moving import foretold_ingest, look_first
+    from lakeroot.spark.source_files import require_files
 
     given: dict[str, Any] = {"format": kind, "reader": pairs(reader), "schema": schema}
     named = {"job_id": job_id} if job_id else {}
     writing = {**pairs(writer), **named, "mode": mode, **catalog_options(ctx)}
-    with spark_session("ingest") as session:
-        if dry_run:
-            done = pipeline.ingest(session, source, table, dry_run=True, **given, **writing)
-            frame = source_frame(session, source, **given)
-            print_rows(ctx, ["column", "type"], frame.dtypes)
-            before = (
-                "It was done before." if done.already_done else f"Would write {done.rows} rows."
-            )
-            click.echo(before, err=True)
-            return
-        done = pipeline.ingest(session, source, table, **given, **writing)
+    columns: list[tuple[str, str]] = []
+    done = look_first(table, **writing)
+    if done is None:
+        require_files(source, kind)
+        with spark_session("ingest") as session:
+            if dry_run:
+                done, columns = foretold_ingest(session, source, table, **given, **writing)
+            else:
+                done = pipeline.ingest(session, source, table, **given, **writing)
+    if dry_run:
+        _print_ingest(ctx, done, columns)
+        return
     print_changed(ctx, table, done, f"{done.rows} rows came in, in {done.files} files")
+
+
+def _print_ingest(ctx: click.Context, would: Any, columns: Sequence[tuple[str, str]]) -> None:
+    """Say what an ingest would do: the columns as a table, and the rows beside it."""
+    text = DONE_BEFORE if would.already_done else f"Would write {would.rows} rows."
+    if form(ctx) == "json":
+        named = [{"column": name, "type": kind} for name, kind in columns]
+        print_done(ctx, text, **facts(would), columns=named)
+        return
+    if columns or form(ctx) == "csv":
+        print_rows(ctx, ["column", "type"], columns)
+    click.echo(text, err=True)
 
 
 @job_group.command("merge")
@@ -252,25 +298,27 @@ def merge(
     """
     from lakeroot import spark as pipeline
     from lakeroot.spark.moving import source_frame
+    from lakeroot.spark.source_files import require_files
 
-    given: dict[str, Any] = {
-        **choices,
-        **catalog_options(ctx),
-        "on": list(keys),
-    }
+    where = catalog_options(ctx)
+    given: dict[str, Any] = {**choices, **where, "on": list(keys)}
     asks = not (yes or dry_run) and "delete" in choices.values()
-    with spark_session("merge", shows=False) as session:
-        frame = source_frame(session, source, format=kind, reader=pairs(reader))
-        if asks:
-            with shown_for(session, "Spark: counting"):
-                doomed = pipeline.merge(frame, table, dry_run=True, **given).deleted
-            agreed(f"Delete {doomed} rows of {table}? Older versions keep them.", yes=yes)
-        with shown_for(session, "Spark: merge"):
-            done = pipeline.merge(frame, table, dry_run=dry_run, **given)
+    done = changed_before(table, choices["job_id"], where)
+    if done is None:
+        require_files(source, kind)
+        with spark_session("merge", shows=False) as session:
+            frame = source_frame(session, source, format=kind, reader=pairs(reader))
+            if asks:
+                with shown_for(session, "Spark: counting"):
+                    doomed = pipeline.merge(frame, table, dry_run=True, **given).deleted
+                agreed(f"Delete {doomed} rows of {table}? Older versions keep them.", yes=yes)
+            with shown_for(session, "Spark: merge"):
+                done = pipeline.merge(frame, table, dry_run=dry_run, **given)
     if dry_run:
         text = f"insert {done.inserted}, update {done.updated}, delete {done.deleted}"
         rows = done.inserted + done.updated + done.deleted
-        print_done(ctx, f"Would {text} rows.", **{"would merge": rows}, **facts(done))
+        would = DONE_BEFORE if done.already_done else f"Would {text} rows."
+        print_done(ctx, would, **{"would merge": rows}, **facts(done))
         return
     did = f"{done.inserted} rows inserted, {done.updated} updated, {done.deleted} deleted"
     print_changed(ctx, table, done, did)
@@ -289,14 +337,16 @@ def delete(
     """Delete the rows for which a predicate, in the SQL of Lance, holds."""
     from lakeroot import spark as pipeline
 
-    where = {"job_id": job_id, **catalog_options(ctx)}
-    doomed = table_of(ctx, table).count(predicate)
+    found, where = job_on(ctx, table)
+    done = changed_before(table, job_id, where)
+    doomed = 0 if done else found.count(predicate)
     if dry_run:
-        print_value(ctx, "would delete", doomed)
+        print_would(ctx, "would delete", doomed, is_done=done is not None)
         return
-    agreed(f"Delete {doomed} rows of {table}? Older versions keep them.", yes=yes)
-    with spark_session("delete") as session:
-        done = pipeline.delete(session, table, where=predicate, **where)
+    if done is None:
+        agreed(f"Delete {doomed} rows of {table}? Older versions keep them.", yes=yes)
+        with spark_session("delete") as session:
+            done = pipeline.delete(session, table, where=predicate, job_id=job_id, **where)
     print_changed(ctx, table, done, f"{done.deleted} rows deleted")
 
 
@@ -308,8 +358,7 @@ def compact(ctx: click.Context, table: str, dry_run: bool) -> None:
     """Fold small fragments of a table into large ones."""
     from lakeroot import spark as pipeline
 
-    where = catalog_options(ctx)
-    table_of(ctx, table)  # a wrong name is said before Spark takes its time to start
+    _, where = job_on(ctx, table)
     if dry_run:
         done = pipeline.compact(NO_SPARK, table, dry_run=True, **where)
         text = f"Would fold some of {done.fragments_before} fragments, with {done.tasks} tasks."
@@ -320,6 +369,14 @@ def compact(ctx: click.Context, table: str, dry_run: bool) -> None:
         done = pipeline.compact(session, table, **where)
     folded = f"{done.fragments_before} fragments before, {done.fragments_after} now"
     print_changed(ctx, table, done, folded)
+
+
+def print_would(ctx: click.Context, name: str, rows: int, *, is_done: bool) -> None:
+    """Say how many rows a job would change, and if that is none because it was done before."""
+    if form(ctx) == "table":
+        click.echo(DONE_BEFORE if is_done else rows)
+        return
+    print_done(ctx, "", **{name: rows, "already_done": is_done})
 
 
 def print_changed(ctx: click.Context, table: str, done: Any, did: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeroot.model.errors import InternalError, InvalidInputError, TableAlreadyExistsError
-from lakeroot.spark.catalogs import exists
+from lakeroot.spark.catalogs import Located, TableRef, exists
 from lakeroot.spark.failures import nearest, translated
 from lakeroot.spark.fitting import check_encodings, fit, new_columns
 from lakeroot.spark.iceberg_exports import (
@@ -68,25 +68,79 @@ def ingest(
     `binaryFile`: their `content` is stored as a blob. A dry run checks that the table takes the
     rows, and counts them.
     """
+    if dry_run:
+        given: dict[str, Any] = {"format": format, "reader": reader, "schema": schema}
+        return foretold_ingest(spark, source, table, **given, **options)[0]
+    before = look_first(table, **options)
+    if before is not None:
+        return before
     frame = source_frame(spark, source, format=format, reader=reader, schema=schema)
-    if format.lower() == "binaryfile" and "blobs" not in options:
-        options = {**options, "blobs": ["content"]}
     with files_blamed():
-        return foretold(frame, table, **options) if dry_run else write(frame, table, **options)
+        return write(frame, table, **_with_blobs(format, options))
+
+
+def foretold_ingest(
+    spark: SparkSession,
+    source: str,
+    table: str | None = None,
+    *,
+    format: str = "parquet",  # noqa: A002
+    reader: Mapping[str, str] | None = None,
+    schema: str | None = None,
+    **options: Any,
+) -> tuple[WriteResult, list[tuple[str, str]]]:
+    """Say what an ingest would do, and which columns of which types the source has.
+
+    Nothing is read for a job that was done before, and then there are no columns.
+    """
+    before = look_first(table, **options)
+    if before is not None:
+        return before, []
+    frame = source_frame(spark, source, format=format, reader=reader, schema=schema)
+    with files_blamed():
+        return foretold(frame, table, **_with_blobs(format, options)), frame.dtypes
+
+
+def _with_blobs(kind: str, options: dict[str, Any]) -> dict[str, Any]:
+    if kind.lower() == "binaryfile" and "blobs" not in options:
+        return {**options, "blobs": ["content"]}
+    return options
+
+
+def look_first(table: str | None = None, **options: Any) -> WriteResult | None:
+    """Find out before any row is read, and without Spark, that there is nothing to write.
+
+    What can be seen to fail is refused: there is no such namespace, or the name is taken.
+    """
+    ref, settings = _target(table, options)
+    before = already_done(ref, settings)
+    if before is None:
+        _refuse_taken(ref, exists(ref), mode_of(settings))
+    return before
+
+
+def _target(table: str | None, options: Mapping[str, Any]) -> tuple[TableRef, WriteOptions]:
+    given = {**options, "table": table} if table is not None else options
+    return table_of(given), parse(WriteOptions, given)
+
+
+def _refuse_taken(ref: TableRef, found: Located | None, mode: str) -> None:
+    if found is not None and mode == CREATE:
+        raise TableAlreadyExistsError(
+            f"Table {ref} already exists", fix="Use mode 'append', 'overwrite' or 'ignore'"
+        )
 
 
 def foretold(frame: DataFrame, table: str | None = None, **options: Any) -> WriteResult:
     """Check that a frame could be written, and count its rows; nothing is written."""
-    given = {**options, "table": table} if table is not None else options
-    ref, settings = table_of(given), parse(WriteOptions, given)
+    ref, settings = _target(table, options)
     before, mode = already_done(ref, settings), mode_of(settings)
     if before is not None:
         return before
     check_columns(frame.schema, ref)
     found = exists(ref)
     if found is None or mode != APPEND:
-        if found is not None and mode == CREATE:
-            raise TableAlreadyExistsError(f"Table {ref} already exists")
+        _refuse_taken(ref, found, mode)
         table_schema(frame.schema, vectors=settings.vectors, blobs=frozenset(settings.blobs))
         version = 0 if found is None else open_table(found).version
     else:

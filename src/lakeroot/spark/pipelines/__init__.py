@@ -5,7 +5,8 @@ from lakeroot.spark.pipelines.checking import CheckFailedError
 from lakeroot.spark.pipelines.definition import Check, Pipeline, Source, Step, Target
 from lakeroot.spark.pipelines.files import load
 from lakeroot.spark.pipelines.job_kinds import Job
-from lakeroot.spark.pipelines.running import PipelineResult, TableResult, plan, run, run_file
+from lakeroot.spark.pipelines.plans import plan, require_possible
+from lakeroot.spark.pipelines.running import PipelineResult, TableResult, run, run_file
 
 __all__ = [
     "Check",
@@ -20,6 +21,7 @@ __all__ = [
     "Target",
     "load",
     "plan",
+    "require_possible",
     "run",
     "run_file",
 ]

@@ -47,7 +47,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "backfill": Kind(
         takes={"set": dict, "function": str, "reads": tuple, "batch_size": int, "resume": str}
     ),
-    "update": Kind(needs={"set": dict}, takes={"where": str}),
+    "update": Kind(needs={"set": dict}, takes={"where": str, "truncate_nanos": bool}),
     "delete": Kind(needs={"where": str}),
     "export": Kind(
         needs={"target": str},

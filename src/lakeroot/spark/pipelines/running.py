@@ -1,6 +1,5 @@
 """Run a pipeline: read, transform, check, write aside, publish all tables together, do the jobs."""
 
-import contextlib
 import json
 import uuid
 from collections.abc import Mapping
@@ -12,9 +11,8 @@ import lance
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as st
 
-from lakeroot.model.errors import LakerootError, TableAlreadyExistsError, TableNotFoundError
-from lakeroot.spark.catalogs import TableRef, exists, locate, parse_name
-from lakeroot.spark.commits import JOB, MESSAGE, find_job
+from lakeroot.spark.catalogs import TableRef, exists, locate
+from lakeroot.spark.commits import JOB, MESSAGE
 from lakeroot.spark.distribute import until_uncontested
 from lakeroot.spark.failures import translated
 from lakeroot.spark.functions import function_named
@@ -29,14 +27,21 @@ from lakeroot.spark.merge_clauses import (
 )
 from lakeroot.spark.merging import check_keys, refuse_cut_keys
 from lakeroot.spark.moving import files_blamed, source_frame
-from lakeroot.spark.opening import open_for, open_table
+from lakeroot.spark.opening import open_table
 from lakeroot.spark.options import ReadOptions, WriteOptions, parse
-from lakeroot.spark.pipelines import notes
 from lakeroot.spark.pipelines.afterwards import JobResult, do_jobs
 from lakeroot.spark.pipelines.checking import check
 from lakeroot.spark.pipelines.definition import KEYED, Pipeline, Source, Step, Target
 from lakeroot.spark.pipelines.files import load
-from lakeroot.spark.pipelines.job_kinds import Job
+from lakeroot.spark.pipelines.plans import CHANGES, nothing_to_change, require_possible
+from lakeroot.spark.pipelines.publications import (
+    is_over,
+    job_of,
+    note_publication,
+    published,
+    ref_of,
+    rows_noted,
+)
 from lakeroot.spark.pipelines.views import lent
 from lakeroot.spark.publishing import (
     NotPublished,
@@ -62,7 +67,6 @@ _CLAUSES: Mapping[str, tuple[list[Clause], list[Clause]]] = {
     "update": ([UPDATE], []),
     "delete": ([DELETE], []),
 }
-_CHANGES = ("update", "delete")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,10 @@ def run_file(
 ) -> PipelineResult:
     """Run the pipeline of a file, in a session of its own unless one is given."""
     pipeline = load(path)
-    return run(spark or session(f"lakeroot {pipeline.name}"), pipeline, run_id=run_id)
+    if spark is None:
+        require_possible(pipeline, run_id)
+        spark = session(f"lakeroot {pipeline.name}")
+    return run(spark, pipeline, run_id=run_id)
 
 
 def run(spark: SparkSession, pipeline: Pipeline, *, run_id: str | None = None) -> PipelineResult:
@@ -102,11 +109,11 @@ def run(spark: SparkSession, pipeline: Pipeline, *, run_id: str | None = None) -
     publication; a run whose job failed goes on with it when it is run again under its id.
     """
     identity = run_id or uuid.uuid4().hex
-    published = _publish(spark, pipeline, identity)
+    done = _publish(spark, pipeline, identity)
     jobs = do_jobs(spark, pipeline, identity)
-    done = [published.already_done] if pipeline.tables else []
-    done += [each.already_done for each in jobs if each.table is not None]
-    return replace(published, jobs=jobs, already_done=bool(done) and all(done))
+    over = [done.already_done] if pipeline.tables else []
+    over += [each.already_done for each in jobs if each.table is not None]
+    return replace(done, jobs=jobs, already_done=bool(over) and all(over))
 
 
 def _publish(spark: SparkSession, pipeline: Pipeline, identity: str) -> PipelineResult:
@@ -116,63 +123,19 @@ def _publish(spark: SparkSession, pipeline: Pipeline, identity: str) -> Pipeline
         require_atomic(pipeline.catalog)
 
     def attempt() -> PipelineResult:
-        published = _published(pipeline, identity)
-        if _is_done(pipeline, published):
+        before = published(pipeline, identity)
+        if is_over(pipeline, before):
             found = tuple(
-                TableResult(name, version, _rows_noted(pipeline, identity, name))
-                for name, version in published.items()
+                TableResult(name, version, rows_noted(pipeline, identity, name))
+                for name, version in before.items()
             )
             return PipelineResult(pipeline.name, identity, found, {}, already_done=True)
-        done = _Run(spark, pipeline, identity, published).execute()
-        _note_publication(pipeline, done)
+        done = _Run(spark, pipeline, identity, before).execute()
+        told = [(one.table, one.version, one.rows) for one in done.tables]
+        note_publication(pipeline, identity, told)
         return done
 
     return until_uncontested(attempt)
-
-
-def _job(pipeline: Pipeline, run_id: str) -> str:
-    return f"{pipeline.name}/{run_id}"
-
-
-def _ref(pipeline: Pipeline, name: str) -> TableRef:
-    return TableRef(pipeline.catalog, parse_name(name))
-
-
-def _published(pipeline: Pipeline, run_id: str) -> dict[str, int]:
-    """Find what a run has published: its tables' newest versions tell, or a note beside them."""
-    found = {}
-    for target in pipeline.tables:
-        ref = _ref(pipeline, target.table)
-        table = exists(ref)
-        if table is None:
-            continue
-        version = find_job(open_table(table), JOB, _job(pipeline, run_id))
-        if version is None:
-            note = notes.noted(ref, notes.id_of(pipeline.name, run_id, notes.PUBLISH))
-            version = notes.what_was_done(note).get("version") if note is not None else None
-        if version is not None:
-            found[target.table] = version
-    return found
-
-
-def _rows_noted(pipeline: Pipeline, run_id: str, name: str) -> int:
-    """Find how many rows a run has published; none, where nobody lived to note it."""
-    note = notes.noted(_ref(pipeline, name), notes.id_of(pipeline.name, run_id, notes.PUBLISH))
-    return int(notes.what_was_done(note).get("rows", 0)) if note is not None else 0
-
-
-def _note_publication(pipeline: Pipeline, done: PipelineResult) -> None:
-    """Note what was published: jobs may clean up the versions that tell of it."""
-    identity = notes.id_of(pipeline.name, done.run_id, notes.PUBLISH)
-    for table in done.tables:
-        with contextlib.suppress(LakerootError):  # It is published, and the history says so too.
-            told = {"version": table.version, "rows": table.rows}
-            notes.note_done(_ref(pipeline, table.table), identity, told)
-
-
-def _is_done(pipeline: Pipeline, published: Mapping[str, int]) -> bool:
-    """Tell whether a run is over: of tables that are published together, one tells of all."""
-    return bool(published) and (pipeline.atomic or len(published) == len(pipeline.tables))
 
 
 class _Run:
@@ -221,7 +184,7 @@ class _Run:
         """Publish; if it is not known whether that happened, leave every file where it is."""
         if not self.pipeline.atomic:
             return publish_one_by_one(pending)
-        message = self.pipeline.message or _job(self.pipeline, self.run_id)
+        message = self.pipeline.message or job_of(self.pipeline, self.run_id)
         try:
             return publish_together(self.pipeline.catalog, pending, message)
         except NotPublished as error:
@@ -231,7 +194,7 @@ class _Run:
     def _results(self, versions: dict[str, int], rows: dict[str, int]) -> tuple[TableResult, ...]:
         results = []
         for target in self.pipeline.tables:
-            ref = _ref(self.pipeline, target.table)
+            ref = ref_of(self.pipeline, target.table)
             version = self.published.get(target.table) or versions.get(str(ref))
             version = version or int(open_table(locate(ref)).version)
             results.append(TableResult(target.table, version, rows.get(target.table, 0)))
@@ -243,7 +206,7 @@ class _Run:
 
     def _source(self, source: Source) -> DataFrame:
         if source.table is not None:
-            ref = _ref(self.pipeline, source.table)
+            ref = ref_of(self.pipeline, source.table)
             given = {"version": source.version, "tag": source.tag, **source.options}
             rows, plan = planned(self.spark, ref, parse(ReadOptions, given))
             self.versions[source.table] = plan.version
@@ -276,15 +239,15 @@ class _Run:
         self.kept.append(rows)
         self.frames[target.source] = rows
         if target.mode in KEYED:
-            check_keys(rows, _ref(self.pipeline, target.table), target.keys)
+            check_keys(rows, ref_of(self.pipeline, target.table), target.keys)
         return check(rows, target.checks, target.table)
 
     def _written(self, target: Target) -> Pending:
         """Write the rows of a table aside."""
-        ref, rows = _ref(self.pipeline, target.table), self.frames[target.source]
+        ref, rows = ref_of(self.pipeline, target.table), self.frames[target.source]
         merging = target.mode in KEYED and exists(ref) is not None
         mode = "append" if target.mode in KEYED else target.mode
-        if target.mode in _CHANGES:
+        if target.mode in CHANGES:
             rows = rows.select(*target.keys) if target.mode == "delete" else rows
             schema = _with_the_rest(rows, ref, target.mode)
         else:
@@ -322,7 +285,7 @@ class _Run:
         metrics = {"rows": self.rows[target.table], "checks": len(target.checks)}
         message = {MESSAGE: self.pipeline.message} if self.pipeline.message else {}
         return {
-            JOB: _job(self.pipeline, self.run_id),
+            JOB: job_of(self.pipeline, self.run_id),
             PIPELINE: self.pipeline.name,
             RUN: self.run_id,
             LINEAGE: json.dumps(self.lineage),
@@ -335,64 +298,7 @@ def _with_the_rest(rows: DataFrame, ref: TableRef, mode: str) -> st.StructType:
     """Describe rows as if they had all columns of the table: those they lack stay as they are."""
     found = exists(ref)
     if found is None:
-        raise _nothing_to_change(ref, mode)
+        raise nothing_to_change(ref, mode)
     known = spark_schema(open_table(found).schema, truncate_nanos=True)
     rest = [field for field in known.fields if field.name not in rows.columns]
     return st.StructType([*rows.schema.fields, *rest])
-
-
-def _nothing_to_change(ref: TableRef, mode: str) -> TableNotFoundError:
-    return TableNotFoundError(f"There is no table {ref} with rows to {mode}")
-
-
-def plan(pipeline: Pipeline) -> list[str]:
-    """Say, line by line, what a run would do; nothing is read but metadata.
-
-    What can be seen to fail without reading rows is an error, as it would be of the run.
-    """
-    if pipeline.atomic and pipeline.tables:
-        require_atomic(pipeline.catalog)
-    reads = (f"read {each.name}: {_source_text(pipeline, each)}" for each in pipeline.sources)
-    lines = [f"pipeline {pipeline.name}", *reads]
-    for step in pipeline.steps:
-        if step.python is not None:
-            function_named(step.python)
-        how = step.python or " ".join(str(step.sql).split())
-        lines.append(f"step {step.name}: {how}")
-    for target in pipeline.tables:
-        found = exists(_ref(pipeline, target.table))
-        if found is not None and target.mode == "create":
-            raise TableAlreadyExistsError(
-                f"Table {target.table} already exists", fix="Use another mode than create"
-            )
-        if found is None and target.mode in _CHANGES:
-            raise _nothing_to_change(_ref(pipeline, target.table), target.mode)
-        state = "new" if found is None else f"now version {open_table(found).version}"
-        keys = f" on {', '.join(target.keys)}" if target.keys else ""
-        lines.append(
-            f"{target.mode} {target.table} ({state}) from {target.source}{keys},"
-            f" {len(target.checks)} checks"
-        )
-    if pipeline.tables:
-        together = "in one commit" if pipeline.atomic else "one by one"
-        lines.append(f"publish {len(pipeline.tables)} tables {together}")
-    return [*lines, *(_job_text(pipeline, each) for each in pipeline.jobs)]
-
-
-def _job_text(pipeline: Pipeline, job: Job) -> str:
-    if job.table is not None:
-        made = {parse_name(target.table) for target in pipeline.tables}
-        if parse_name(job.table) not in made:
-            locate(_ref(pipeline, job.table))
-    if "function" in job.options:
-        function_named(job.options["function"])
-    return f"then {job}"
-
-
-def _source_text(pipeline: Pipeline, source: Source) -> str:
-    if source.table is None:
-        return source.sql or f"{source.format} {source.path}"
-    ref = _ref(pipeline, source.table)
-    given = {"version": source.version, "tag": source.tag, **source.options}
-    options = parse(ReadOptions, given)
-    return f"table {source.table} version {open_for(locate(ref), options).version}"

@@ -1,0 +1,95 @@
+"""What needs no Spark to be seen is said before Spark takes its time to start."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lakeroot
+from tests.cli.running import Run
+
+PIPELINE = """\
+name: daily
+catalog: {root: lake, properties: {table_version_management: true}}
+sources: {raw: {format: csv, path: rows.csv}}
+tables: [{table: shop.rows, from: raw, mode: create}]
+jobs: [{job: compact, table: shop.words}]
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("Spark was started")
+
+    for module in ("sparking", "jobs"):
+        monkeypatch.setattr(f"lakeroot.cli.{module}.spark_session", refuse)
+
+
+@pytest.fixture
+def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    root = tmp_path / "lake"
+    lake = lakeroot.open(str(root), table_version_management="true")
+    lake.create_namespace("shop")
+    lake.create_table("shop.words", [{"id": 1, "word": "a"}])
+    (tmp_path / "rows.csv").write_text("id\n1\n")
+    return Run(root, capsys)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["update", "shop.wrods", "--set", "id=1"], 3, "shop.words"),
+        (["delete", "shop.wrods", "id = 1"], 3, "shop.words"),
+        (["compact", "shop.wrods"], 3, "shop.words"),
+        (["index", "shop.wrods", "id"], 3, "shop.words"),
+        (["backfill", "shop.wrods", "--set", "n=id", "--job-id", "a"], 3, "shop.words"),
+        (["export", "shop.wrods", "out"], 3, "shop.words"),
+        (["convert", "shop.wrods", "other"], 3, "shop.words"),
+        (["convert", "shop.words", "{0}/other"], 3, "no namespace shop"),
+        (["convert", "shop.words", "{0}/lake"], 4, "already exists"),
+        (["ingest", "shpo.rows", "{0}/rows.csv", "-f", "csv"], 3, "ns create shpo"),
+        (["ingest", "shop.rows", "{0}/none.csv", "-f", "csv"], 2, "none.csv"),
+        (["ingest", "shop.words", "{0}/rows.csv", "--mode", "create"], 4, "already exists"),
+        (["ingest", "shop.words", "{0}/rows.csv", "--mode", "apend"], 2, "'append'"),
+        (["merge", "shpo.rows", "{0}/rows.csv", "--on", "id"], 3, "ns create shpo"),
+        (["merge", "shop.words", "{0}/*.parquet", "--on", "id"], 2, "cannot be read as parquet"),
+    ],
+)
+def test_a_job_that_cannot_be_is_refused_without_spark(
+    run: Run, tmp_path: Path, arguments: list[str], code: int, words: str
+) -> None:
+    given = [each.format(tmp_path) for each in arguments]
+    found, _, said = run("job", *given)
+    assert (found, words in said) == (code, True), said
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "words"),
+    [
+        (("shop.rows", "shpo.rows"), 3, "ns create shpo"),
+        (("rows.csv", "none.csv"), 2, "none.csv"),
+        (("shop.rows", "shop.words"), 4, "already exists"),
+        (("table: shop.words", "table: shop.wrods"), 3, "shop.wrods"),
+        (("format: csv, path: rows.csv", "table: shop.words, version: 9"), 3, "version 9"),
+        ((", properties: {table_version_management: true}", ""), 2, "table_version_management"),
+        (("root: lake", "impl: no.such.thing"), 2, "cannot be built"),
+    ],
+)
+@pytest.mark.parametrize("more", [[], ["--run-id", "monday"], ["--plan"]], ids=str)
+def test_a_pipeline_that_cannot_be_is_refused_without_spark(
+    run: Run,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    change: tuple[str, str],
+    code: int,
+    words: str,
+    more: list[str],
+) -> None:
+    monkeypatch.delenv("LAKEROOT_ROOT", raising=False)
+    file = tmp_path / "pipeline.yaml"
+    assert change[0] in PIPELINE
+    file.write_text(PIPELINE.replace(*change))
+    found, _, said = Run("", capsys)("run", str(file), *more)
+    assert (found, words in said) == (code, True), said
