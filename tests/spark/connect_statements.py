@@ -4,8 +4,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+import lakeroot
 import lakeroot.spark
 from lakeroot.model.errors import LakerootError
+from tests.spark.conftest import put
+from tests.spark.test_exact_conditions import moments
 
 # Each statement with the rows that it gives, or with words of the error that it raises.
 STATEMENTS: list[tuple[str, Any]] = [
@@ -123,6 +126,16 @@ STATEMENTS: list[tuple[str, Any]] = [
     ("DROP NAMESPACE lake.shop CASCADE", []),
     ("SHOW NAMESPACES IN lake", []),
     ("SELECT 1 AS one", [[1]]),
+    (
+        "MERGE INTO nanos.t USING (SELECT id FROM range(9)) s ON t.id = s.id"
+        " WHEN MATCHED AND t.ns IS NULL THEN UPDATE SET x = 5"
+        " WHEN MATCHED AND t.inside.n IS NOT NULL AND t.id < 2 THEN DELETE",
+        [[2, 0, 1, 2]],
+    ),
+    (
+        "SELECT id, x FROM nanos.t WITH (truncateNanos = true) ORDER BY id",
+        [[2, 0], [3, 5], [4, 0]],
+    ),
 ]
 
 
@@ -131,6 +144,8 @@ def answered(spark: SparkSession, root: str) -> list[Any]:
     lakeroot.spark.use_catalog(spark, "lake", root=root)
     # A name that begins with a keyword is one all the same.
     lakeroot.spark.use_catalog(spark, "set", root=root)
+    put(lakeroot.DirectoryNamespace(root=f"{root}-nanos"), "t", moments())
+    lakeroot.spark.use_catalog(spark, "nanos", root=f"{root}-nanos")
     said: list[Any] = []
     for text, _ in STATEMENTS:
         try:

@@ -2,10 +2,14 @@
 
 import itertools
 
+import lance
 import pytest
 
 import lakeroot.spark
 from lakeroot.model.errors import InvalidInputError, TableColumnNotFoundError
+from lakeroot.spark.spark_sql.null_checks import NullChecks
+from tests.spark.conftest import put
+from tests.spark.test_exact_conditions import moments
 
 _numbers = itertools.count()
 _MERGE = "MERGE INTO {0}.shop.t t USING changes s ON t.id = s.id "
@@ -105,3 +109,59 @@ def test_a_column_is_set_by_its_name_with_or_without_that_of_the_table(spark, la
     for number, column in enumerate(("price", "t.price", "shop.t.PRICE", f"{lake}.shop.t.`price`")):
         lakeroot.spark.sql(spark, f"UPDATE {lake}.shop.t SET {column} = {number}")
         assert [price for _, _, price in rows(spark, lake)] == [number] * 2
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("t.ns IS NULL", "{0}"),
+        ("T.`Ns` is\nnot null AND s.x IS NULL", "(NOT {0}) AND s.x IS NULL"),
+        ("NOT (ns IS NULL OR t.ns IS NULL)", "NOT ({0} OR {0})"),
+        ("CASE WHEN ns.f IS NULL THEN t.ns IS NULL END", "CASE WHEN {0} THEN t.ns IS NULL END"),
+        ("(t.ns IS NULL) AND t.ns.f IS NOT NULL", "({0}) AND (NOT {1})"),
+        # These ask for more than whether there is a value, for another column, or nothing.
+        ("t.a = t.ns IS NULL", None),
+        ("t.ns IS NULL = s.b", None),
+        ("f(x).ns IS NULL", None),
+        ("s.ns IS NULL OR at IS NULL OR t.id IS NULL", None),
+        ("s.x = 't.ns IS NULL'", None),
+    ],
+)
+def test_only_a_question_for_a_value_is_answered_without_the_column(condition, expected):
+    checks = NullChecks(["ns", "at"], "t", ["id", "At"], exact=False)
+    names = [f"`t`.`__lakeroot_is_null_{number}`" for number in range(2)]
+    assert checks.replaced(condition) == (expected or condition).format(*names)
+    assert bool(checks.asked) == (expected is not None)
+
+
+@pytest.mark.parametrize(
+    ("clauses", "expected"),
+    [
+        (
+            "WHEN MATCHED AND t.ns IS NULL THEN UPDATE SET x = 5"
+            " WHEN MATCHED AND t.inside.n IS NOT NULL AND t.id < 2 THEN DELETE"
+            " WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)",
+            {2: 0, 3: 5, 4: 0, 5: None},
+        ),
+        (
+            "WHEN MATCHED AND (zoned IS NULL OR t.id = 0) THEN UPDATE SET x = t.id"
+            " WHEN NOT MATCHED BY SOURCE AND t.ns IS NOT NULL THEN DELETE",
+            {0: 0, 1: 0, 2: 0, 3: 3, 4: 0},
+        ),
+        ("AND t.ns < '2000-01-01' WHEN MATCHED AND t.ns IS NOT NULL THEN DELETE", None),
+    ],
+)
+def test_a_merge_may_ask_whether_there_is_a_time_with_nanoseconds(
+    spark, root, lake, catalog, clauses, expected
+):
+    place = put(catalog, "shop.times", moments(), max_rows_per_file=2)
+    merge = f"MERGE INTO {lake}.shop.times t USING (SELECT id FROM range(6)) s ON t.id = s.id "
+    lakeroot.spark.sql(spark, merge + clauses)
+    found = lance.dataset(place).to_table().sort_by("id")
+    if expected is None:
+        assert found["id"].to_pylist() == [0, 1, 2, 3]
+        return
+    assert dict(zip(*(found[name].to_pylist() for name in ("id", "x")), strict=True)) == expected
+    # What is left has its nanoseconds.
+    kept = [row for row in found["id"].to_pylist() if row < 5]
+    assert found["ns"].slice(0, len(kept)).equals(moments()["ns"].take(kept))

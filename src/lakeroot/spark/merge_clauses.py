@@ -35,6 +35,7 @@ from lakeroot.spark.row_changes import (
     apply_changes,
     foretold,
 )
+from lakeroot.spark.spark_sql.null_checks import answered, computed
 from lakeroot.spark.types import spark_schema
 from lakeroot.spark.write_tasks import WritePlan, target_of
 
@@ -67,6 +68,8 @@ class Merge:
     not_matched_by_source: Sequence[Clause]
     names: tuple[str, str] = (TARGET, SOURCE)
     """What the conditions call the table and the source."""
+    asked: Mapping[str, str] | None = None
+    """Columns that the conditions name besides: each is whether another one is null."""
 
 
 def same_keys(keys: Sequence[str]) -> Column:
@@ -110,6 +113,12 @@ def merge_changes(
     )
     rows, reading = planned(spark, ref, options, exact=not may_cut)
     dataset: Any = target_of(plan)
+    if merge.asked:
+        cut = cut_columns(dataset.schema)
+        seen = set(cut) <= set(rows.columns)
+        whole = rows if seen else planned(spark, ref, options)[0]
+        with translated(f"Rows cannot be merged into table {ref} like this"):
+            rows = answered(whole, merge.asked) if seen else computed(whole, merge.asked).drop(*cut)
     schema = spark_schema(dataset.schema, truncate_nanos=True)
     # Columns that come with this very merge hold null in the rows that are there.
     apart = kept_apart(dataset.schema)

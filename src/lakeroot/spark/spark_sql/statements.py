@@ -15,6 +15,7 @@ from lakeroot.model.errors import InvalidInputError, TableNotFoundError
 from lakeroot.spark.catalogs import exists, locate, parse_name
 from lakeroot.spark.changing import delete_rows, delete_where, update_rows
 from lakeroot.spark.distribute import until_uncontested
+from lakeroot.spark.fitting import cut_columns, minds_case
 from lakeroot.spark.merge_clauses import Clause, Merge, merge_rows
 from lakeroot.spark.opening import open_table
 from lakeroot.spark.options import ReadOptions, WriteOptions, parse
@@ -22,6 +23,7 @@ from lakeroot.spark.row_changes import ChangeResult
 from lakeroot.spark.spark_sql.connect import run, summary
 from lakeroot.spark.spark_sql.connect_queries import query
 from lakeroot.spark.spark_sql.installing import table_in
+from lakeroot.spark.spark_sql.null_checks import NullChecks
 from lakeroot.spark.spark_sql.scanning import Statement, assignments, settings, split
 from lakeroot.spark.types import spark_schema
 from lakeroot.spark.writing import prepare
@@ -93,12 +95,16 @@ def _merge(spark: SparkSession, statement: Statement) -> ChangeResult:
     what = f"{what} WITH ({options})" if options else what
     statement.expect("ON")
     condition = sf.expr(statement.until(("WHEN",)))
-    clauses: dict[str, list[Clause]] = {"matched": [], "target": [], "source": []}
-    while not statement.finished:
-        _when(statement, clauses, called)
+    begin = statement.position
+    clauses = _clauses(statement, called, None)
     if exists(ref) is None:
         raise TableNotFoundError(f"There is no table {ref}")
     source = _source(spark, what)
+    cut = [] if may_cut else cut_columns(open_table(locate(ref)).schema)
+    checks = NullChecks(cut, target, source.columns if cut else (), exact=minds_case(spark))
+    if cut:
+        statement.position = begin
+        clauses = _clauses(statement, called, checks)
 
     def attempt() -> ChangeResult:
         # The clauses decide what is written, so the rows have exactly the table's own columns.
@@ -110,6 +116,7 @@ def _merge(spark: SparkSession, statement: Statement) -> ChangeResult:
             clauses["target"],
             clauses["source"],
             (target, source_name),
+            checks.asked,
         )
         return merge_rows(source, plan, merge, may_cut=may_cut)
 
@@ -123,7 +130,21 @@ def _source(spark: SparkSession, what: str) -> DataFrame:
     return query(spark, text[1:-1])
 
 
-def _when(statement: Statement, clauses: dict[str, list[Clause]], target: Sequence[str]) -> None:
+def _clauses(
+    statement: Statement, target: Sequence[str], checks: NullChecks | None
+) -> dict[str, list[Clause]]:
+    clauses: dict[str, list[Clause]] = {"matched": [], "target": [], "source": []}
+    while not statement.finished:
+        _when(statement, clauses, target, checks)
+    return clauses
+
+
+def _when(
+    statement: Statement,
+    clauses: dict[str, list[Clause]],
+    target: Sequence[str],
+    checks: NullChecks | None,
+) -> None:
     statement.expect("WHEN")
     if statement.take("MATCHED"):
         kind = "matched"
@@ -133,7 +154,11 @@ def _when(statement: Statement, clauses: dict[str, list[Clause]], target: Sequen
         statement.expect("NOT", "MATCHED")
         statement.take("BY", "TARGET")
         kind = "target"
-    condition = sf.expr(statement.until(("THEN",))) if statement.take("AND") else None
+    text = statement.until(("THEN",)) if statement.take("AND") else None
+    # A row that only the source has has nothing of the table to ask for.
+    if text is not None and checks is not None and kind != "target":
+        text = checks.replaced(text)
+    condition = None if text is None else sf.expr(text)
     statement.expect("THEN")
     clauses[kind].append(_action(statement, kind, condition, target))
 
