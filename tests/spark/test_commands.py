@@ -338,6 +338,7 @@ def test_a_statement_that_cannot_be_run_is_said_in_three_lines(
     assert code == expected, said
     assert words in said
     assert len(said.splitlines()) <= 3
+    assert "\\tat " not in said  # nor is it logged, with a trace of Java in one line
 
 
 PIPELINE = """\

@@ -40,22 +40,23 @@ def spark_session(name: str, *, shows: bool = True, computes: bool = False) -> I
     from pyspark.sql import SparkSession
 
     from lakeroot import spark as pipeline
-    from lakeroot.spark.quiet import quietly
+    from lakeroot.spark.quiet import errors_unlogged, quietly
 
-    running = SparkSession.getActiveSession()
-    if running is not None:
-        yield pipeline.register(running)
-        return
-    click.echo("Starting Spark …", err=True)
     says_all = options_of(click.get_current_context()).get("debug")
-    loud: AbstractContextManager[Mapping[str, str]] = nullcontext({})
-    with loud if says_all else quietly(computes=computes) as config:
-        session = pipeline.session(f"lakeroot {name}", config=config)
-    try:
-        with shown_for(session, f"Spark: {name}") if shows else nullcontext():
-            yield session
-    finally:
-        session.stop()
+    with nullcontext() if says_all else errors_unlogged():
+        running = SparkSession.getActiveSession()
+        if running is not None:
+            yield pipeline.register(running)
+            return
+        click.echo("Starting Spark …", err=True)
+        loud: AbstractContextManager[Mapping[str, str]] = nullcontext({})
+        with loud if says_all else quietly(computes=computes) as config:
+            session = pipeline.session(f"lakeroot {name}", config=config)
+        try:
+            with shown_for(session, f"Spark: {name}") if shows else nullcontext():
+                yield session
+        finally:
+            session.stop()
 
 
 @dataclass(frozen=True)

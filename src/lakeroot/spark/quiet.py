@@ -5,6 +5,9 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from pyspark.logger import PySparkLogger
 
 from lakeroot.spark.java import java_home, plain_java_home
 from lakeroot.spark.told import by_spark_submit, configuration, is_told
@@ -12,6 +15,8 @@ from lakeroot.spark.told import by_spark_submit, configuration, is_told
 _PROFILE = Path(__file__).with_name("quiet-log4j2.properties")
 _OPTIONS = "SPARK_SUBMIT_OPTS"
 _LEVEL = {"spark.log.level": "ERROR"}
+# Those in which pyspark logs the errors of queries.
+_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 # Lance warns of every new table, in the task that writes its first file.
 _LANCE_LOG = "warn,lance::dataset::write::insert=error"
 
@@ -46,6 +51,24 @@ def _has_own_log() -> bool:
         or any(configuration().glob("log4j*"))
         or is_told(r"-Dlog4j|spark\.log\.")
     )
+
+
+@contextmanager
+def errors_unlogged() -> Iterator[None]:
+    """Keep pyspark from logging errors, with the whole trace of Java, that it raises as well.
+
+    It is for whoever says himself what was raised. Some of them are answers to a question, and
+    never reach the user.
+    """
+    loggers: list[Any] = [PySparkLogger.getLogger(name) for name in _LOGGERS]
+    before = [each.disabled for each in loggers]
+    for each in loggers:
+        each.disabled = True
+    try:
+        yield
+    finally:
+        for each, was in zip(loggers, before, strict=True):
+            each.disabled = was
 
 
 @contextmanager
