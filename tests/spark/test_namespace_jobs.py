@@ -1,6 +1,7 @@
 """Backfills and materialized views of the Lance namespace, run by Spark."""
 
 import base64
+import json
 import time
 from pathlib import Path
 
@@ -12,8 +13,11 @@ from lance_namespace import InvalidInputError, LanceNamespaceError
 from lance_namespace_urllib3_client.models import AddColumnsEntry
 
 import lakeroot
+from lakeroot.model import errors
+from lakeroot.namespace.jobs import NewView
 from lakeroot.server.run import serving
 from lakeroot.server.settings import Settings
+from lakeroot.spark import view_checks
 from lakeroot.spark.catalogs import DIRECTORY, Catalog
 from lakeroot.spark.jobs import InSession, SparkJobs
 from lakeroot.spark.refilling import refill
@@ -189,23 +193,56 @@ def test_a_view_is_filled_when_it_is_created_if_asked(namespace):
 
 
 @pytest.mark.parametrize(
-    ("query", "words"),
+    ("query", "code", "words"),
     [
-        ("DROP TABLE shop.orders", "cannot be run"),
-        ("SELECT 1 AS age", "gives the columns"),
-        ("SELECT 'x' AS age, 1 AS people", "bigint"),
-        ("SELECT * FROM shop.nothing", "nothing"),
+        ("SELEC age, 1 AS people FROM shop.orders", 13, "PARSE_SYNTAX_ERROR.*line 1, pos"),
+        ("SELECT age,\n  1 AS people FRM shop.orders", 13, "PARSE_SYNTAX_ERROR.*line 2, pos"),
+        ("DROP TABLE shop.orders", 13, "PARSE_SYNTAX_ERROR"),
+        ("SELECT age, people FROM shop.nothing", 13, "`shop`.`nothing` cannot be found"),
+        ("SELECT age, people FROM nowhere.orders", 13, "`nowhere`.`orders` cannot be found"),
+        ("SELECT age, agee AS people FROM shop.orders", 13, "`agee` cannot be resolved.*`age`"),
+        ("SELECT 1 AS age", 13, "gives the columns age. the view has age, people"),
+        ("SELECT 'x' AS age, 1 AS people", 20, "has the type bigint. the rows hold string"),
     ],
 )
-def test_a_refresh_that_cannot_be_leaves_the_view_as_it_was(namespace, query, words):
-    namespace.create_materialized_view({"id": ["shop", "ages"], **view(BY_AGE, query)})
+def test_a_view_whose_query_is_wrong_is_not_created(namespace, query, code, words):
+    for more in ({}, {"with_no_data": False}):
+        with pytest.raises(LanceNamespaceError, match=words) as refused:
+            namespace.create_materialized_view({"id": ["shop", "v"], **view(BY_AGE, query, **more)})
+        assert refused.value.code == code
+        assert len(str(refused.value).splitlines()) == 1
+    assert namespace.list_tables({"id": ["shop"]}).tables == ["orders"]
+    assert namespace.count_table_rows({"id": ORDERS}).count == 20
+
+
+def test_a_refresh_that_cannot_be_any_more_leaves_the_view_as_it_was(namespace, orders):
+    namespace.create_materialized_view(
+        {"id": ["shop", "ages"], **view(BY_AGE, QUERY, with_no_data=False)}
+    )
+    where = namespace.describe_table({"id": ["shop", "ages"]}).location
+    lance.dataset(orders).drop_columns(["age"])
     answer = namespace.refresh_materialized_view({"id": ["shop", "ages"]})
     found = outcome(namespace, ["shop", "ages"], answer.job_id)
     assert found.status == "FAILED"
-    assert words in found.properties["error"]
-    where = namespace.describe_table({"id": ["shop", "ages"]}).location
-    assert lance.dataset(where).version == 1
-    assert namespace.count_table_rows({"id": ORDERS}).count == 20
+    assert "`age` cannot be resolved" in found.properties["error"]
+    assert sum(by_age(where).values()) == 20
+
+
+def test_where_nobody_runs_jobs_nobody_looks_at_the_query_of_a_view(root, orders):
+    alone = lakeroot.DirectoryNamespace(root=root)
+    assert alone.create_materialized_view({"id": ["v"], **view(BY_AGE, "SELEC 1")}).version == 1
+
+
+def test_another_process_says_of_a_view_what_this_one_would(spark, root, orders):
+    catalog = Catalog.at(root)
+    for query, words in ((QUERY, None), ("SELECT 1 AS x", "gives the columns x")):
+        asked = NewView(table=("shop", "v"), query=query, schema=BY_AGE)
+        said = view_checks.answer(spark, json.loads(view_checks.described(catalog, asked)))
+        if words is None:
+            view_checks.told(said)
+            continue
+        with pytest.raises(errors.InvalidInputError, match=words):
+            view_checks.told(said)
 
 
 @pytest.mark.parametrize(
@@ -248,7 +285,7 @@ def test_a_lake_knows_who_runs_its_jobs(root, orders):
 
 
 @pytest.mark.timeout(1800)  # the job starts a JVM of its own, on whatever machine
-def test_a_client_of_the_server_has_a_column_filled(root, orders):
+def test_a_client_of_the_server_has_a_column_filled_and_a_wrong_view_refused(root, orders):
     properties = {"root": root, "jobs": "spark", "jobs.master": "local[2]"}
     settings = Settings(port=0, impl=DIRECTORY, properties=properties, log_requests=False)
     with serving(settings) as url:
@@ -257,6 +294,11 @@ def test_a_client_of_the_server_has_a_column_filled(root, orders):
         client.alter_table_add_columns(
             lance_namespace.AlterTableAddColumnsRequest(id=ORDERS, new_columns=columns)
         )
+        wrong = lance_namespace.CreateMaterializedViewRequest(
+            id=["shop", "v"], **view(BY_AGE, "SELECT age, agee AS people FROM shop.orders")
+        )
+        with pytest.raises(InvalidInputError, match="`agee` cannot be resolved"):
+            client.create_materialized_view(wrong)
         job = client.alter_table_backfill_columns(
             lance_namespace.AlterTableBackfillColumnsRequest(id=ORDERS, column="twice")
         ).job_id

@@ -24,7 +24,14 @@ from lakeroot.model.errors import InvalidInputError, UnsupportedOperationError
 from lakeroot.model.identifiers import identifier_of, show
 from lakeroot.namespace.access import TableAccess
 from lakeroot.namespace.border import operation
-from lakeroot.namespace.jobs import BackfillColumn, Job, JobRunner, RefreshView
+from lakeroot.namespace.jobs import (
+    BackfillColumn,
+    Job,
+    JobRunner,
+    NewView,
+    RefreshView,
+    ViewChecker,
+)
 from lakeroot.tables.computed import expression_of
 from lakeroot.tables.handle import TableHandle, working_on
 from lakeroot.tables.job_notes import files_beside, note_job
@@ -66,7 +73,10 @@ class JobOperations(TableAccess):
     def create_materialized_view(
         self, request: CreateMaterializedViewRequest
     ) -> CreateMaterializedViewResponse:
-        """Create an empty table that remembers the query its rows come from."""
+        """Create an empty table that remembers the query its rows come from.
+
+        Whoever runs the catalog's jobs looks at the query first, if there is somebody.
+        """
         if request.kind not in _KINDS:
             raise InvalidInputError(
                 f"There is no kind {request.kind!r} of materialized views",
@@ -88,6 +98,11 @@ class JobOperations(TableAccess):
         runner = self._runner() if request.with_no_data is False else None
         definition = json.dumps({"kind": request.kind, "source_query": request.source_query})
         schema = _schema_in(request.output_schema)
+        if isinstance(self.job_runner, ViewChecker):
+            identifier = identifier_of(request.id)
+            self.job_runner.check(
+                NewView(table=identifier, query=request.source_query, schema=schema)
+            )
         schema = schema.with_metadata({**(schema.metadata or {}), VIEW: definition.encode()})
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, schema):

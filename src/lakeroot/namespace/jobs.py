@@ -7,8 +7,9 @@ Lakeroot's Spark pipeline is called ``spark``. A program can also set ``job_runn
 
 import difflib
 from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
+import pyarrow as pa
 from msgspec import Struct
 
 from lakeroot.model.errors import InvalidInputError, UnsupportedOperationError
@@ -43,11 +44,27 @@ class RefreshView(Struct, frozen=True, kw_only=True):
 Job = BackfillColumn | RefreshView
 
 
+class NewView(Struct, frozen=True, kw_only=True):
+    """A view that is about to be made: its query, and the columns that it is to have."""
+
+    table: Identifier
+    query: str
+    schema: pa.Schema
+
+
 class JobRunner(Protocol):
     """Runs jobs on the tables of one catalog."""
 
     def start(self, job: Job) -> None:
         """Take a job over; its state is noted beside its table from here on."""
+
+
+@runtime_checkable
+class ViewChecker(JobRunner, Protocol):
+    """A runner that can also tell what is wrong with a query before it is run."""
+
+    def check(self, view: NewView) -> None:
+        """Refuse a view that no refresh could fill."""
 
 
 def without_jobs(properties: Mapping[str, Any]) -> dict[str, Any]:

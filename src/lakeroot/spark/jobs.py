@@ -21,13 +21,14 @@ import msgspec
 from pyspark.sql import SparkSession
 
 from lakeroot.model.errors import InvalidInputError, LakerootError
-from lakeroot.namespace.jobs import BackfillColumn, Job, RefreshView
+from lakeroot.namespace.jobs import BackfillColumn, Job, NewView, RefreshView
 from lakeroot.spark.catalogs import Catalog, Located, TableRef, locate
 from lakeroot.spark.failures import explained, nearest
 from lakeroot.spark.quiet import quietly
 from lakeroot.spark.refilling import refill
 from lakeroot.spark.sessions import session
-from lakeroot.spark.views import refresh
+from lakeroot.spark.view_checks import check_elsewhere
+from lakeroot.spark.views import check, refresh
 from lakeroot.tables.job_notes import files_beside, find_job_note, note_job
 from lakeroot.tables.transactions import Status
 
@@ -45,6 +46,10 @@ class InSession:
     def start(self, job: Job) -> None:
         """Run a job; how it went is noted beside its table."""
         perform(self.spark, self.catalog, job)
+
+    def check(self, view: NewView) -> None:
+        """Let the session look at the query of a view."""
+        check(self.spark, self.catalog, view)
 
 
 class SparkJobs:
@@ -78,6 +83,10 @@ class SparkJobs:
         pipe: Any = process.stdin
         with pipe:
             pipe.write(self._described(job))
+
+    def check(self, view: NewView) -> None:
+        """Let a process with a session of its own look at the query of a view, and wait for it."""
+        check_elsewhere(self._catalog, view)
 
     def _watch(self, process: "subprocess.Popen[bytes]", job: Job) -> None:
         code = process.wait()

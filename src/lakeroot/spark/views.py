@@ -1,12 +1,14 @@
-"""Refresh a materialized view: run its query, and put the rows in the place of the old ones."""
+"""Materialized views: a refresh runs the query, and puts its rows in the place of the old ones."""
 
+import re
 from dataclasses import replace
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from lakeroot.model.errors import InvalidInputError
-from lakeroot.namespace.jobs import RefreshView
+from lakeroot.namespace.jobs import NewView, RefreshView
 from lakeroot.spark.catalogs import Catalog, TableRef, locate
 from lakeroot.spark.failures import translated
 from lakeroot.spark.fitting import fit
@@ -17,6 +19,16 @@ from lakeroot.spark.write_tasks import run
 from lakeroot.spark.writing import OVERWRITE, WriteResult, abort, already_done, finish, prepare
 
 NAME = "lake"
+# Where Spark says in a query that something is wrong.
+_LINE = re.compile(r"\bline (\d+)(?=,? pos)")
+
+
+def check(spark: SparkSession, catalog: Catalog, view: NewView) -> None:
+    """Refuse a view whose query Spark does not understand, or whose columns it does not give.
+
+    Spark looks at the query and at the tables that it names; no job runs.
+    """
+    _fitting(spark, TableRef(catalog, view.table), view.query, view.schema)
 
 
 def refresh(spark: SparkSession, catalog: Catalog, job: RefreshView) -> WriteResult:
@@ -32,17 +44,9 @@ def refresh(spark: SparkSession, catalog: Catalog, job: RefreshView) -> WriteRes
     if before is not None:
         return before
     schema = open_table(locate(ref)).schema
-    rows = _rows(spark, catalog, job.query)
-    names = rows.columns
-    if sorted(names) != sorted(schema.names):
-        raise InvalidInputError(
-            f"The query of {ref} gives the columns {', '.join(names)}",
-            f"the view has {', '.join(schema.names)}",
-        )
-    rows = rows.select(*(sf.col(f"`{name.replace('`', '``')}`") for name in schema.names))
+    rows, fitted = _fitting(spark, ref, job.query, schema)
     plan = prepare(ref, rows.schema, options)
-    fitted = fit(rows.schema, schema, str(ref)).with_metadata(schema.metadata)
-    plan = replace(plan, schema=fitted)
+    plan = replace(plan, schema=fitted.with_metadata(schema.metadata))
     try:
         with translated(f"The view {ref} cannot be refreshed"):
             written = run(rows, plan)
@@ -52,11 +56,33 @@ def refresh(spark: SparkSession, catalog: Catalog, job: RefreshView) -> WriteRes
     return finish(plan, written)
 
 
-def _rows(spark: SparkSession, catalog: Catalog, query: str) -> DataFrame:
+def _fitting(
+    spark: SparkSession, ref: TableRef, query: str, schema: pa.Schema
+) -> tuple[DataFrame, pa.Schema]:
+    """Give the rows of a query in the order of the view's columns, and the schema to write them."""
+    rows = _rows(spark, ref, query)
+    names = rows.columns
+    if sorted(names) != sorted(schema.names):
+        raise InvalidInputError(
+            f"The query of {ref} gives the columns {', '.join(names)}",
+            f"the view has {', '.join(schema.names)}",
+        )
+    rows = rows.select(*(sf.col(f"`{name.replace('`', '``')}`") for name in schema.names))
+    return rows, fit(rows.schema, schema, str(ref))
+
+
+def _rows(spark: SparkSession, ref: TableRef, query: str) -> DataFrame:
+    catalog = ref.catalog
+    assert catalog is not None  # noqa: S101  # a view is named in a catalog
     # A session of its own: the caller's current catalog is not ours to change.
     own = spark.newSession()
     use_catalog(own, NAME, impl=catalog.impl, properties=dict(catalog.properties))
     own.catalog.setCurrentCatalog(NAME)
-    with translated("The query of the view cannot be run"):
-        # In brackets only a query is a query: a command in its place is an error of syntax.
-        return own.sql(f"SELECT * FROM (\n{query}\n)")  # noqa: S608  # whoever defines may query
+    try:
+        with translated(f"The query of {ref} cannot be run"):
+            # In brackets only a query is a query: a command in its place is an error of syntax.
+            return own.sql(f"SELECT * FROM (\n{query}\n)")  # noqa: S608  # whoever defines may query
+    except InvalidInputError as error:
+        # The query begins in the second line of what Spark has read.
+        why = _LINE.sub(lambda match: f"line {int(match[1]) - 1}", error.why)
+        raise type(error)(error.what, why, error.fix) from error
