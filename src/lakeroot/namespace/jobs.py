@@ -7,13 +7,15 @@ Lakeroot's Spark pipeline is called ``spark``. A program can also set ``job_runn
 
 import difflib
 from collections.abc import Mapping
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
-import pyarrow as pa
 from msgspec import Struct
 
 from lakeroot.model.errors import InvalidInputError, UnsupportedOperationError
 from lakeroot.model.identifiers import Identifier
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # light commands do without it
 
 GROUP: Final = "lakeroot.jobs"
 PROPERTY: Final = "jobs"
@@ -49,7 +51,7 @@ class NewView(Struct, frozen=True, kw_only=True):
 
     table: Identifier
     query: str
-    schema: pa.Schema
+    schema: "pa.Schema"
 
 
 class JobRunner(Protocol):
