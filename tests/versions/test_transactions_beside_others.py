@@ -16,11 +16,13 @@ from lance_namespace import (
 )
 
 from lakeroot import DirectoryNamespace
+from lakeroot.namespace.caring import CaredNamespace
 from lakeroot.namespace.staging import StagingClient
 from lakeroot.namespace.transaction import Transaction
 from lakeroot.storage.lance_dir.threads import on_own_thread
 from tests.fsck.killing import orphans
 from tests.versions.conftest import Open
+from tests.versions.kinds import MANAGED, opener
 from tests.versions.staging import (
     ROWS,
     direct_append,
@@ -189,6 +191,41 @@ def test_a_table_that_was_replaced_is_not_given_versions_of_the_old_one(
             make_table(other, "b")
 
     assert row_count(tables, "b") == 3
+
+
+def _drop(catalog: CaredNamespace) -> None:
+    catalog.drop_table({"id": ["b"]})
+
+
+def _rename(catalog: CaredNamespace) -> None:
+    catalog.rename_table({"id": ["b"], "new_table_name": "moved"})
+
+
+@pytest.mark.parametrize("kind", MANAGED)
+@pytest.mark.parametrize("take_away", [_drop, _rename])
+@pytest.mark.parametrize("at_the_end", [True, False])
+def test_rows_for_a_table_do_not_get_into_another_that_has_its_name(
+    root: Path, kind: str, take_away: Callable[[CaredNamespace], None], at_the_end: bool
+) -> None:
+    catalog = opener(kind, root)()
+    for name in ("a", "b"):
+        lance.write_dataset(ROWS, namespace_client=catalog, table_id=[name])
+
+    with pytest.raises(ConcurrentModificationError) as refused:
+        with catalog.transaction("load") as tx:
+            tx.append(["a"], MORE)
+            tx.append(["b"], MORE)
+            take_away(opener(kind, root)())
+            lance.write_dataset(MORE, namespace_client=opener(kind, root)(), table_id=["b"])
+            if not at_the_end:
+                tx.append(["b"], MORE)
+
+    assert "b is another table now" in str(refused.value)
+    assert "version" in str(refused.value), "who did it"
+    assert row_count(catalog, "a") == 3
+    assert row_count(catalog, "b") == 2
+    if take_away is _rename:
+        assert row_count(catalog, "moved") == 3
 
 
 def test_rows_that_can_be_read_once_survive_a_conflict(

@@ -18,24 +18,51 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
+from msgspec import Struct
+
 from lakeroot.catalog.version_commits import NewVersion, Staged, VersionCommits
 from lakeroot.catalog.versions import TableVersions
 from lakeroot.model.errors import ConcurrentModificationError, TableVersionNotFoundError
 from lakeroot.model.identifiers import Identifier, identifier_of, show
+from lakeroot.model.records import Table
 from lakeroot.objects import Objects
 from lakeroot.storage.lance_dir.manifest_facts import files_named_in
 from lakeroot.tables.versions import naming_scheme
 
 
-class StagingClient:
-    """Passes reads on to a catalog, with the versions that are kept back on top."""
+class ReplacedError(ConcurrentModificationError):
+    """A name that was worked on is that of another table now."""
 
-    def __init__(self, namespace: Any) -> None:
+    def __init__(self, identifier: Identifier) -> None:
+        super().__init__(
+            f"{show(identifier)} is another table now",
+            "the one before was dropped or renamed",
+            "Look at the table that is there now",
+        )
+        self.identifier = identifier
+
+
+class Base(Struct, frozen=True):
+    """What the kept-back versions of a table stand on."""
+
+    table: Table
+    version: int
+
+
+class StagingClient:
+    """Passes reads on to a catalog, with the versions that are kept back on top.
+
+    Whoever begins anew hands over the tables that were seen before: a name must not lead to
+    another table than it did at first.
+    """
+
+    def __init__(self, namespace: Any, tables: dict[Identifier, Table] | None = None) -> None:
         self._namespace = namespace
+        self._tables = {} if tables is None else tables
         self._versions = TableVersions(namespace.catalog)
         self._commits = VersionCommits(namespace.catalog)
         self._staged: dict[Identifier, list[Staged]] = {}
-        self._base: dict[Identifier, int] = {}
+        self._base: dict[Identifier, Base] = {}
         self._may_follow = False
         self.disturbance: ConcurrentModificationError | None = None
         """What another writer did, after which no version of its table is kept back any more."""
@@ -48,9 +75,19 @@ class StagingClient:
 
     def base_version(self, identifier: Identifier) -> int:
         """Tell which version of a table its kept-back versions stand on."""
+        return self._stands_on(identifier).version
+
+    def table(self, identifier: Identifier) -> Table:
+        """Find a table; refuse another one that has its name by now."""
+        now: Table = self._namespace.catalog.table(identifier)
+        if not _are_one(self._tables.setdefault(identifier, now), now):
+            raise ReplacedError(identifier)
+        return now
+
+    def _stands_on(self, identifier: Identifier) -> Base:
         if identifier not in self._base:
-            table = self._namespace.catalog.table(identifier)
-            self._base[identifier] = self._versions.latest(table)
+            table = self.table(identifier)
+            self._base[identifier] = Base(table, self._versions.latest(table))
         return self._base[identifier]
 
     @contextlib.contextmanager
@@ -114,10 +151,11 @@ class StagingClient:
             metadata=request.get("metadata") or {},
         )
         staged = self._staged.setdefault(asked.identifier, [])
-        expected = self.base_version(asked.identifier) + len(staged) + 1
-        one = self._commits.stage(asked)
+        base = self._stands_on(asked.identifier)
+        expected = base.version + len(staged) + 1
+        one = self._commits.stage(asked, base.table)
         if asked.version > expected and self._may_follow and not staged:
-            self._base[asked.identifier] = asked.version - 1
+            self._base[asked.identifier] = Base(base.table, asked.version - 1)
         elif asked.version != expected:
             # Another writer came between: Lance has built on a version that we do not show.
             self._remove([one], asked.version - 1)
@@ -167,3 +205,9 @@ class StagingClient:
             "manifest_size": len(one.content),
             "metadata": dict(one.asked.metadata),
         }
+
+
+def _are_one(before: Table, now: Table) -> bool:
+    """Tell whether two looks at a name saw one table; of some it is not known when they began."""
+    began = {before.created_at_ms, now.created_at_ms} - {None}
+    return before.location == now.location and len(began) < 2

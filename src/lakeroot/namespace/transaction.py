@@ -37,7 +37,7 @@ from lakeroot.model.records import Table
 from lakeroot.model.rules import require_room_for_table
 from lakeroot.model.texts import require_text
 from lakeroot.namespace.border import ecosystem_error, translated
-from lakeroot.namespace.staging import StagingClient
+from lakeroot.namespace.staging import ReplacedError, StagingClient
 from lakeroot.storage.overlay import Overlay
 from lakeroot.tables import rows
 from lakeroot.tables.arrow import ArrowData, check_new_schema
@@ -80,6 +80,7 @@ class Transaction:
         with translated():
             self._message = require_text(message or "", "The message of a transaction")
         self._steps: list[Step] = []
+        self._tables: dict[Identifier, Table] = {}
         self._has_read = False
         self._is_begun = False
         self._is_over = False
@@ -88,7 +89,7 @@ class Transaction:
         self._start()
 
     def _start(self) -> None:
-        self._staging = StagingClient(self._namespace)
+        self._staging = StagingClient(self._namespace, self._tables)
         self._created: dict[Identifier, Table] = {}
 
     def __enter__(self) -> Self:
@@ -230,7 +231,7 @@ class Transaction:
         identifier = identifier_of(names)
         if identifier in self._created:
             return self._plain(self._created[identifier])
-        table = self._catalog.table(identifier)
+        table = self._staging.table(identifier)
         store = self._catalog.store
         return TableHandle(
             store.uri(table.location),
@@ -260,6 +261,9 @@ class Transaction:
                         last()
             except OutdatedError:
                 raise
+            except ReplacedError as error:
+                # What was meant for one table is not for another that has its name.
+                raise self._outdated(error.identifier, error) from error
             except LakerootError as error:
                 conflict = self._staging.disturbance or error
                 if not isinstance(conflict, ConcurrentModificationError):
