@@ -1,4 +1,9 @@
-"""Several operations on tables in one commit of the catalog: all of them, or none."""
+"""Several operations on tables in one commit of the catalog: all of them, or none.
+
+What a batch deletes is worked out before it: of the versions that are there, those its ranges
+cover. A version that it creates follows the newest of them and stays, in whatever order they are
+asked for; so does whatever others commit meanwhile.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,8 +11,8 @@ from msgspec import Struct, field
 
 from lakeroot.catalog.catalog import Catalog, checked_properties, placed_again
 from lakeroot.catalog.version_commits import NewVersion, Staged, VersionCommits
-from lakeroot.catalog.versions import TableVersions
-from lakeroot.model.commits import Change, DeclareTable, DeleteTableVersions, DeregisterTable
+from lakeroot.catalog.versions import Deletion, TableVersions
+from lakeroot.model.commits import Change, DeclareTable, DeregisterTable
 from lakeroot.model.errors import InvalidInputError, TableNotFoundError
 from lakeroot.model.identifiers import Identifier, show, validate_new
 from lakeroot.model.records import Table, TableVersion
@@ -63,7 +68,7 @@ class Batches:
         changes: list[Change] = []
         staged: list[Staged] = []
         results: list[BatchResult | None] = []
-        deletions: list[DeleteVersionsOperation] = []
+        deletions: list[Deletion] = []
         declared: dict[Identifier, Table] = {}
         gone: set[Identifier] = set()
         for one in operations:
@@ -81,26 +86,28 @@ class Batches:
                     declared[change.identifier] = result
                     gone.discard(change.identifier)
                 case DeregisterOperation():
-                    if any(deletion.identifier == one.identifier for deletion in deletions):
+                    if any(found.table.identifier == one.identifier for found in deletions):
                         raise InvalidInputError(
                             f"A batch cannot delete versions of {show(one.identifier)} and "
                             "deregister it",
-                            "manifests are deleted last, by the name of their table",
+                            "manifests are deleted last, when the table has its name no more",
                             "Delete the versions first",
                         )
                     result = self._catalog.table(one.identifier)
                     changes.append(DeregisterTable(one.identifier))
                     gone.add(one.identifier)
                 case DeleteVersionsOperation():
-                    result = self._deletion(one, changes)
-                    deletions.append(one)
+                    result = 0
+                    # A table that the batch itself declares has no versions before it.
+                    if one.identifier not in declared:
+                        deletions.append(self._deletion(one, operations, deletions))
+                        result = len(deletions[-1].numbers)
                 case NewVersion():
                     staged.append(self._commits.stage(one, declared.get(one.identifier)))
             results.append(result)
-        created = iter(self._commit(changes, staged, message))
+        created = iter(self._commit(changes, staged, deletions, message))
         for deletion in deletions:
-            if self._is_still_there(deletion.identifier):
-                self._versions.delete_versions(deletion.identifier, deletion.ranges)
+            deletion.discard()
         return [next(created) if result is None else result for result in results]
 
     def _declaration(self, one: DeclareOperation) -> DeclareTable:
@@ -111,21 +118,29 @@ class Batches:
         )
         return DeclareTable(one.identifier, place, checked_properties(one.properties))
 
-    def _deletion(self, one: DeleteVersionsOperation, changes: list[Change]) -> int:
-        found, _ = self._versions.list_versions(one.identifier)
-        numbers = tuple(
-            version.version
-            for version in found
-            if any(version.version in wanted for wanted in one.ranges)
-        )
-        if self._catalog.store.keeps_versions:
-            known = self._versions.known(self._catalog.table(one.identifier))
-            gone = (*numbers, *known.cleaned_up(numbers))
-            changes.append(DeleteTableVersions(one.identifier, gone))
-        return len(numbers)
+    def _deletion(
+        self,
+        one: DeleteVersionsOperation,
+        operations: Sequence[BatchOperation],
+        before: Sequence[Deletion],
+    ) -> Deletion:
+        """Work out what goes: nothing that this batch creates, and nothing twice."""
+        spared = {
+            other.version
+            for other in operations
+            if isinstance(other, NewVersion) and other.identifier == one.identifier
+        }
+        for deletion in before:
+            if deletion.table.identifier == one.identifier:
+                spared.update(deletion.numbers, (row.version for row in deletion.rows))
+        return self._versions.to_delete(one.identifier, one.ranges, spared=spared)
 
     def _commit(
-        self, changes: list[Change], staged: list[Staged], message: str
+        self,
+        changes: list[Change],
+        staged: list[Staged],
+        deletions: list[Deletion],
+        message: str,
     ) -> list[TableVersion]:
         for one in staged:
             if one.asked.branch not in (None, MAIN) and self._catalog.store.keeps_versions:
@@ -135,10 +150,7 @@ class Batches:
                     "its arbiter is the branch's own directory",
                 )
         if self._catalog.store.keeps_versions:
-            return self._commits.commit_staged(staged, changes, message)
+            return self._commits.commit_staged(staged, changes, message, deletions)
         if changes:
             self._catalog.commit(*changes, message=message)
         return self._commits.create_versions([one.asked for one in staged]) if staged else []
-
-    def _is_still_there(self, identifier: Identifier) -> bool:
-        return isinstance(self._catalog.store.read().get(identifier), Table)

@@ -6,7 +6,7 @@ Where the catalog is the arbiter, versions of several tables (and other changes)
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, TypeVar
 
@@ -17,9 +17,11 @@ from lakeroot.catalog.catalog import Catalog
 from lakeroot.catalog.version_files import VersionFiles
 from lakeroot.catalog.versions import (
     SCHEME,
+    Deletion,
     KnownVersions,
     TableVersions,
     is_staged,
+    require_same_table,
     scheme_of,
 )
 from lakeroot.model.commits import (
@@ -153,12 +155,19 @@ class VersionCommits:
         return found.files.content(manifest.final_path)
 
     def commit_staged(
-        self, staged: Sequence[Staged], others: Sequence[Change] = (), message: str = ""
+        self,
+        staged: Sequence[Staged],
+        others: Sequence[Change] = (),
+        message: str = "",
+        deletions: Sequence[Deletion] = (),
     ) -> list[TableVersion]:
-        """Commit staged versions and other changes of the catalog together, all or nothing."""
+        """Commit staged versions and other changes of the catalog together, all or nothing.
+
+        The manifests of versions that are deleted stay; they are for the caller to discard.
+        """
         turns = self._catalog.turns
         try:
-            created = self._commit_staged(staged, others, message)
+            created = self._commit_staged(staged, others, message, deletions)
         except TableVersionAlreadyExistsError:
             if len(staged) == 1 and (turn := self._versions.turn_at(staged[0].table)):
                 turns.lost(turn)
@@ -167,13 +176,17 @@ class VersionCommits:
         return created
 
     def _commit_staged(
-        self, staged: Sequence[Staged], others: Sequence[Change], message: str
+        self,
+        staged: Sequence[Staged],
+        others: Sequence[Change],
+        message: str,
+        deletions: Sequence[Deletion],
     ) -> list[TableVersion]:
         now_ms = int(time.time() * 1000)
         flushed = _Flushing(staged)
         for attempt in range(_ATTEMPTS):
-            unchanged = self._unchanged(staged, others)
-            changes, already = self._plan(staged, others, now_ms)
+            unchanged = self._unchanged(staged, others, deletions)
+            changes, already = self._plan(staged, others, deletions, now_ms)
             flushed.wait(changes)
             try:
                 if changes:
@@ -186,44 +199,49 @@ class VersionCommits:
             else:
                 break
         new = [one for at, one in enumerate(staged) if at not in already]
-        placed = {id(one) for one in self._put_in_place(new, others)}
+        placed = {id(one) for one in self._put_in_place(new, others, deletions)}
         return [
             already.get(at) or _created(one, now_ms, is_in_place=id(one) in placed)
             for at, one in enumerate(staged)
         ]
 
-    def _unchanged(self, staged: Sequence[Staged], others: Sequence[Change]) -> list[Unchanged]:
+    def _unchanged(
+        self, staged: Sequence[Staged], others: Sequence[Change], deletions: Sequence[Deletion]
+    ) -> list[Unchanged]:
         """Look at the tables again: a manifest must not become a version of another table."""
         view = self._store.read()
         new = {change.identifier for change in others if isinstance(change, DeclareTable)}
         found: dict[Identifier, Unchanged] = {}
-        for one in staged:
-            identifier = one.table.identifier
+        for table in (*(one.table for one in staged), *(one.table for one in deletions)):
+            identifier = table.identifier
             if identifier in new or identifier in found:
                 continue
             now = view.get(identifier)
-            if not isinstance(now, Table):
+            if isinstance(now, Table):
+                require_same_table(table, now)
+            else:
                 self._catalog.table(identifier)  # Says what is missing.
-            elif (now.location, now.created_at_ms) != (one.table.location, one.table.created_at_ms):
-                raise ConcurrentModificationError(
-                    f"{show(identifier)} is another table now",
-                    "the one this version was made for was dropped or renamed",
-                    "Read the table again and repeat",
-                )
             found[identifier] = Unchanged(identifier, now)
         return list(found.values())
 
     def _plan(
-        self, staged: Sequence[Staged], others: Sequence[Change], now_ms: int
+        self,
+        staged: Sequence[Staged],
+        others: Sequence[Change],
+        deletions: Sequence[Deletion],
+        now_ms: int,
     ) -> tuple[list[Change], dict[int, TableVersion]]:
-        """Work out the changes of a commit, and which of its versions are committed already."""
-        changes: list[Change] = [*others]
+        """Work out the changes of a commit, and which of its versions are committed already.
+
+        New versions follow the newest there is, also if this commit deletes that one.
+        """
+        changes: list[Change] = [*others, *(one.change for one in deletions if one.rows)]
         already: dict[int, TableVersion] = {}
         latest: dict[Identifier, int] = {}
         tables = {one.table.identifier: one for one in staged}
         for newest, taken_in in self._each(self._newest, list(tables.values())):
             latest[newest.table.identifier] = newest.newest
-            changes += taken_in
+            changes += _but_for(deletions, taken_in)
         for position, one in enumerate(staged):
             identifier, number = one.table.identifier, one.asked.version
             if number <= latest[identifier]:
@@ -278,7 +296,9 @@ class VersionCommits:
         one.files.discard([one.manifest.path])
         return found
 
-    def _put_in_place(self, new: Sequence[Staged], others: Sequence[Change]) -> list[Staged]:
+    def _put_in_place(
+        self, new: Sequence[Staged], others: Sequence[Change], deletions: Sequence[Deletion]
+    ) -> list[Staged]:
         """Put committed versions into their places; give those that are there."""
         placed: list[Staged] = []
         left: list[Staged] = []
@@ -292,7 +312,7 @@ class VersionCommits:
             self._each(put, new)
             delete_together(one.files.object(one.manifest.path) for one in left)
         except TableVersionAlreadyExistsError:
-            self._give_way(new, placed, others)
+            self._give_way(new, placed, others, deletions)
             raise
         except LakerootError as error:
             # The versions are committed; any reader will finish what could not be finished here.
@@ -307,15 +327,21 @@ class VersionCommits:
             return list(pool.map(work, items))
 
     def _give_way(
-        self, new: Sequence[Staged], placed: Sequence[Staged], others: Sequence[Change]
+        self,
+        new: Sequence[Staged],
+        placed: Sequence[Staged],
+        others: Sequence[Change],
+        deletions: Sequence[Deletion],
     ) -> None:
         """Take a commit back because a file was put there directly after we looked.
 
         The other writer was told that the version is theirs, so it is: the catalog keeps theirs.
         The rest of ours goes, because it was one commit: versions, and the names of new tables.
+        Versions that it deleted are kept again; their manifests are still there.
         """
         named = (one for one in others if isinstance(one, DeclareTable | RegisterTable))
         changes: list[Change] = [DeregisterTable(one.identifier) for one in named]
+        changes += [CreateTableVersions(d.table.identifier, d.rows) for d in deletions if d.rows]
         for one in new:
             taken = one.files.path_of(one.asked.version)
             theirs = None
@@ -391,6 +417,22 @@ class _Flushing:
         flush_together(named)
         if self._begun is not None:
             self._begun.result()
+
+
+def _but_for(deletions: Sequence[Deletion], changes: Sequence[Change]) -> Iterator[Change]:
+    """Leave out of what is put right with versions those that are deleted in the same commit."""
+    gone = {
+        (one.table.identifier, number)
+        for one in deletions
+        for number in (*one.numbers, *(row.version for row in one.rows))
+    }
+    for change in changes:
+        if isinstance(change, CreateTableVersions | PointTableVersions):
+            left = tuple(v for v in change.versions if (change.identifier, v.version) not in gone)
+            if left:
+                yield replace(change, versions=left)
+        else:
+            yield change
 
 
 def _is_taken(one: Staged) -> TableVersionAlreadyExistsError:

@@ -9,6 +9,7 @@ count from the first look, and are taken into the catalog with the next commit.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from lakeroot.catalog.catalog import Catalog
@@ -20,8 +21,10 @@ from lakeroot.model.commits import (
     DeleteTableVersions,
     ManageTableVersions,
     RegisterTable,
+    Unchanged,
 )
 from lakeroot.model.errors import (
+    ConcurrentModificationError,
     InvalidInputError,
     InvalidTableStateError,
     TableBranchNotFoundError,
@@ -50,6 +53,29 @@ SCHEME: Final = "naming_scheme"
 _SCHEMES: Final = {str(scheme): scheme for scheme in NamingScheme}
 _FEW: Final = 8
 _ATTEMPTS: Final = 10
+
+
+class Deletion(Struct, frozen=True):
+    """Versions of a table that are to be deleted, as one look has found them.
+
+    What comes later is not among them, however far the ranges reach that were asked for.
+    """
+
+    table: Table
+    numbers: tuple[int, ...]
+    rows: tuple[TableVersion, ...]
+    """What the catalog keeps of them, and of those before that Lance has cleaned up."""
+    files: VersionFiles
+    paths: tuple[str, ...]
+
+    @property
+    def change(self) -> DeleteTableVersions:
+        """Say what the catalog forgets."""
+        return DeleteTableVersions(self.table.identifier, tuple(row.version for row in self.rows))
+
+    def discard(self) -> None:
+        """Delete the manifests, once the catalog has forgotten the versions."""
+        self.files.discard(list(self.paths))
 
 
 class TableVersions:
@@ -108,20 +134,48 @@ class TableVersions:
         self, identifier: Identifier, ranges: Sequence[VersionRange], branch: str | None = None
     ) -> int:
         """Delete versions: their manifests and what the catalog keeps of them, never data."""
-        found = self._look(identifier, branch)
-        on_disk = list(found.files.all())
-        gone = covered({*(number for number, _ in on_disk), *found.kept}, ranges)
-        going = set(gone)
-        kept = [number for number in gone if number in found.kept]
-        files = [path for number, path in on_disk if number in going]
-        files += [found.files.relative(found.kept[number].manifest_path) for number in kept]
-        kept += found.cleaned_up(going)
-        if kept:
+        first: Table | None = None
+        for attempt in range(_ATTEMPTS):
+            going = self.to_delete(identifier, ranges, branch)
+            first = first or going.table
+            require_same_table(first, going.table)
             # Before the files: a version that the catalog keeps and nobody can read is worse
             # than a file that nobody looks for.
-            self._catalog.commit(DeleteTableVersions(identifier, tuple(kept)))
-        found.files.discard(files)
-        return len(gone)
+            try:
+                if going.rows:
+                    unchanged = Unchanged(identifier, going.table)
+                    self._catalog.commit(going.change, requires=[unchanged])
+            except ConcurrentModificationError:
+                if attempt + 1 == _ATTEMPTS:
+                    raise
+            else:
+                break
+        going.discard()
+        return len(going.numbers)
+
+    def to_delete(
+        self,
+        identifier: Identifier,
+        ranges: Sequence[VersionRange],
+        branch: str | None = None,
+        *,
+        spared: Collection[int] = (),
+    ) -> Deletion:
+        """Find the versions that ranges cover, but for those that are spared."""
+        found = self._look(identifier, branch)
+        on_disk = list(found.files.all())
+        there = {*(number for number, _ in on_disk), *found.kept}
+        going = covered(there.difference(spared), ranges)
+        gone = set(going)
+        rows = [found.kept[number] for number in going if number in found.kept]
+        paths = [path for number, path in on_disk if number in gone]
+        paths += [found.files.relative(row.manifest_path) for row in rows]
+        # Whoever reads one that is only staged puts it into its place, now or a moment later.
+        paths += [found.files.path_in(r.version, _scheme(r)) for r in rows if is_staged(r)]
+        cleaned_up = (number for number in found.cleaned_up(gone) if number not in spared)
+        rows += [found.kept[number] for number in cleaned_up]
+        once = tuple(dict.fromkeys(paths))
+        return Deletion(found.table, tuple(going), tuple(rows), found.files, once)
 
     def enable(self) -> None:
         """Make the catalog the arbiter of its tables' versions; those there are taken in."""
@@ -384,6 +438,16 @@ class KnownVersions:
                 "Put the file back from a backup, or delete the version to go back to the one "
                 "before",
             )
+
+
+def require_same_table(before: Table, now: Table) -> None:
+    """Refuse to do to a table what was meant for another that had its name."""
+    if (now.location, now.created_at_ms) != (before.location, before.created_at_ms):
+        raise ConcurrentModificationError(
+            f"{show(now.identifier)} is another table now",
+            "the one this was meant for was dropped or renamed",
+            "Read the table again and repeat",
+        )
 
 
 def _described(identifier: Identifier, found: KnownVersions, version: int | None) -> TableVersion:

@@ -51,7 +51,7 @@ def batch_operation(request: CommitTableOperation) -> BatchOperation:
         return new_version(request.create_table_version)
     if request.delete_table_versions is not None:
         deletion = request.delete_table_versions
-        if deletion.branch is not None:
+        if deletion.branch not in (None, versions.MAIN):
             raise InvalidInputError("Versions of branches are not deleted in a batch")
         return DeleteVersionsOperation(
             identifier_of(deletion.id), tuple(version_ranges(deletion.ranges))
