@@ -98,7 +98,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "list_table_tags": T,
     "get_table_tag_version": {**T, "tag": "first"},
     "create_table_tag": {**T, "tag": "second", "version": 1},
-    "update_table_tag": {**T, "tag": "first", "version": 2},
+    "update_table_tag": {**T, "tag": "first", "version": 1},
     "delete_table_tag": {**T, "tag": "first"},
     "list_table_branches": T,
     "create_table_branch": {**T, "name": "work"},
@@ -121,7 +121,7 @@ def full(lake: DirectoryNamespace) -> DirectoryNamespace:
     lake.create_namespace({"id": ["ns"]})
     lake.create_table({"id": ["t"]}, ipc(VECTORS))
     lake.create_table_index({**T, "column": "word", "index_type": "BTREE", "name": "word_idx"})
-    lake.create_table_tag({**T, "tag": "first", "version": 1})
+    lake.create_table_tag({**T, "tag": "first", "version": 2})
     lake.create_table_branch({**T, "name": "side"})
     make_table(lake, "spare")
     lake.deregister_table({"id": ["spare"]})

@@ -27,6 +27,7 @@ from lakeroot.model.errors import (
     ConcurrentModificationError,
     InvalidInputError,
     InvalidTableStateError,
+    NotFoundError,
     TableAlreadyExistsError,
     TableNotFoundError,
 )
@@ -80,7 +81,7 @@ def inverse_of(catalog: Catalog, commit: int) -> Inverse:
                 f"since then {show(identifier)} has changed",
                 "Undo the later commits first, or make the change by hand",
             )
-    restores = tuple(_restores(catalog, before, entry))
+    restores = tuple(_restores(catalog, before, after, entry))
     changes = tuple(_changes(catalog, old, now))
     if not changes and not restores:
         raise InvalidInputError(f"Version {commit} changed nothing that could be undone")
@@ -204,13 +205,14 @@ def _registration(catalog: Catalog, table: Table) -> RegisterTable:
 
 
 def _restores(
-    catalog: Catalog, before: Catalog | None, entry: HistoryEntry
+    catalog: Catalog, before: Catalog | None, after: Catalog, entry: HistoryEntry
 ) -> Iterator[tuple[Table, int]]:
     versions = TableVersions(catalog)
     for identifier in sorted({table for table, _ in entry.versions} - set(entry.created)):
         committed = max(number for table, number in entry.versions if table == identifier)
         table, old = _get(catalog, identifier), _get(before, identifier)
-        if not isinstance(table, Table) or versions.latest(table) != committed:
+        is_newest = isinstance(table, Table) and versions.latest(table) == committed
+        if not isinstance(table, Table) or not (is_newest and _is_there(after, table, committed)):
             raise ConcurrentModificationError(
                 f"Version {entry.version} cannot be undone",
                 f"since then {show(identifier)} has changed",
@@ -223,7 +225,22 @@ def _restores(
                 f"before it {show(identifier)} had no rows",
                 "Undo the commit that created the table",
             )
+        if before is None or not _is_there(before, table, known):
+            raise InvalidTableStateError(
+                f"Version {entry.version} cannot be undone",
+                f"version {known} of {show(identifier)} was deleted since",
+                "Restore the version of the table that you want",
+            )
         yield table, known
+
+
+def _is_there(state: Catalog, table: Table, version: int) -> bool:
+    """Tell whether a version is still the one it was, and none that took its number."""
+    try:
+        TableVersions(state).describe_version(table.identifier, version)
+    except NotFoundError:
+        return False
+    return True
 
 
 def _properties(record: Record | None) -> dict[str, str]:

@@ -15,11 +15,13 @@ from msgspec.structs import replace
 
 from lakeroot.catalog.catalog import Catalog
 from lakeroot.catalog.version_files import VersionFiles
+from lakeroot.catalog.version_identity import DIGEST, digest_of
 from lakeroot.catalog.versions import (
     SCHEME,
     Deletion,
     KnownVersions,
     TableVersions,
+    as_taken_in,
     is_staged,
     require_same_table,
     scheme_of,
@@ -350,7 +352,7 @@ class VersionCommits:
             if theirs is None:
                 changes.append(DeleteTableVersions(one.table.identifier, (one.asked.version,)))
             else:
-                row = replace(theirs, metadata=_with_scheme({}, theirs))
+                row = as_taken_in(one.files, theirs)
                 changes.append(PointTableVersions(one.table.identifier, (row,)))
         # Without its staged manifest nobody puts ours into place again. One that has to stay could
         # only be put there until the next commit says that it is none.
@@ -457,7 +459,11 @@ def _row(one: Staged, now_ms: int) -> TableVersion:
         manifest_path=one.files.address(one.manifest.path),
         manifest_size=len(one.content),
         timestamp_ms=now_ms,
-        metadata={**one.asked.metadata, SCHEME: str(one.asked.scheme)},
+        metadata={
+            **one.asked.metadata,
+            SCHEME: str(one.asked.scheme),
+            DIGEST: digest_of(one.content),
+        },
     )
 
 

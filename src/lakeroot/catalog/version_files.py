@@ -15,7 +15,9 @@ from lakeroot.model.records import TableVersion
 from lakeroot.objects import Objects
 from lakeroot.storage.lance_dir.manifest_check import checked_version
 from lakeroot.storage.lance_dir.protobuf import MalformedError
+from lakeroot.tables.litter import TAGS
 from lakeroot.tables.versions import (
+    MAIN,
     SUFFIX,
     NamingScheme,
     StagedManifest,
@@ -28,6 +30,7 @@ _MAGIC: Final = b"LANC"
 _FOOTER: Final = struct.Struct("<QHH4s")
 _LENGTH: Final = struct.Struct("<I")
 _V2_LENGTH: Final = len(manifest_name(1))
+_TAG: Final = ".json"
 _HINT: Final = "latest_version_hint.json"
 _PLAIN_HINT: Final = re.compile(rb'\{"version":([0-9]{1,19})\} *')
 
@@ -41,6 +44,7 @@ class VersionFiles:
         self._files = files
         self._key = table_key
         self._is_local = is_local
+        self._branch = None if branch == MAIN else branch
         self.directory = versions_directory(branch)
 
     def numbers(self) -> dict[int, str]:
@@ -68,6 +72,19 @@ class VersionFiles:
             return None
         others = (name for name in names if name != first and name.endswith(SUFFIX))
         return f"{self.directory}/{first}", next(others, None) is not None
+
+    def tags(self) -> Iterator[tuple[str, int]]:
+        """Give the tags of versions of this branch, each with its version."""
+        for name in self._files.list_names(TAGS):
+            content = self._files.get(f"{TAGS}/{name}") if name.endswith(_TAG) else None
+            try:
+                found: Any = json.loads(content or b"null")
+            except ValueError:
+                continue
+            if isinstance(found, dict) and found.get("branch") == self._branch:
+                version = found.get("version")
+                if isinstance(version, int):
+                    yield name.removesuffix(_TAG), version
 
     def first(self) -> int:
         """Give the version that is listed first; 0 if there is none."""

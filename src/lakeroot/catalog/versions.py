@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from lakeroot.catalog.catalog import Catalog
 from lakeroot.catalog.paging import after_name, token_of
 from lakeroot.catalog.version_files import VersionFiles
+from lakeroot.catalog.version_identity import DIGEST, SMALL, digest_of, is_of
 from lakeroot.model.commits import (
     Change,
     CreateTableVersions,
@@ -50,6 +51,7 @@ from lakeroot.tables.versions import (
 SCHEME: Final = "naming_scheme"
 """Where a version the catalog keeps says how its manifest is named."""
 
+_OWN: Final = (SCHEME, DIGEST)
 _SCHEMES: Final = {str(scheme): scheme for scheme in NamingScheme}
 _FEW: Final = 8
 _ATTEMPTS: Final = 10
@@ -114,6 +116,7 @@ class TableVersions:
             ordered = [n for n in ordered if (n < after if descending else n > after)]
         if limit is None or limit > _FEW:
             found.look_at_all_files()
+        found.look_from_the_newest()
         shown: list[TableVersion] = []
         for position, number in enumerate(ordered):
             if limit is not None and len(shown) >= limit:
@@ -167,6 +170,7 @@ class TableVersions:
         there = {*(number for number, _ in on_disk), *found.kept}
         going = covered(there.difference(spared), ranges)
         gone = set(going)
+        _require_untagged(found, gone.intersection(number for number, _ in on_disk))
         rows = [found.kept[number] for number in going if number in found.kept]
         paths = [path for number, path in on_disk if number in gone]
         paths += [found.files.relative(row.manifest_path) for row in rows]
@@ -237,9 +241,7 @@ class TableVersions:
         if not found.direct:
             return []
         described = (found.files.describe(n, found.direct[n]) for n in sorted(found.direct))
-        rows = tuple(
-            replace(one, metadata={SCHEME: scheme_of(one)}) for one in described if one is not None
-        )
+        rows = tuple(as_taken_in(found.files, one) for one in described if one is not None)
         return [CreateTableVersions(found.table.identifier, rows)] if rows else []
 
     def named(self, table: Table) -> list[Change]:
@@ -306,6 +308,7 @@ class KnownVersions:
         self._on_disk: dict[int, str] | None = None
         self._has_hint = has_hint
         self._direct: dict[int, str] | None = None
+        self._same_up_to = 0
         self._is_newest_in_place: bool | None = None
 
     @property
@@ -358,15 +361,35 @@ class KnownVersions:
         if self._on_disk is None:
             self._on_disk = self.files.numbers()
 
+    def look_from_the_newest(self) -> None:
+        """Find the newest version of the past that is still there, for whoever asks for many."""
+        if self.is_pinned:
+            next(filter(self.version, sorted(self.kept, reverse=True)), None)
+
     def version(self, number: int) -> TableVersion | None:
         """Describe a version and make sure that it is in its place; nothing if it is gone."""
         row = self.kept.get(number)
         if row is not None:
-            return self._in_its_place(row)
+            found = self._in_its_place(row)
+            return found if found is None or self._is_still(row, found) else None
         if self.is_pinned:
             return None
         path = (self._on_disk or {}).get(number) or self.files.path_of(number)
         return None if path is None else self.files.describe(number, path)
+
+    def _is_still(self, row: TableVersion, found: TableVersion) -> bool:
+        """Tell whether a version of the past is not a younger one that took its number.
+
+        Numbers are given after the newest: those before one that is the same are the same, too.
+        """
+        if not self.is_pinned or row.version <= self._same_up_to:
+            return True
+        path = self.files.relative(found.manifest_path)
+        now = self.files.describe(row.version, path)
+        if now is None or not is_of(row, now, lambda: self.files.content(path)):
+            return False
+        self._same_up_to = row.version
+        return True
 
     def cleaned_up(self, gone: Collection[int]) -> list[int]:
         """Give the versions that Lance has cleaned up, which go when others are deleted.
@@ -406,7 +429,7 @@ class KnownVersions:
 
     def _in_its_place(self, row: TableVersion) -> TableVersion | None:
         final = self.files.path_in(row.version, _scheme(row))
-        public = {key: value for key, value in row.metadata.items() if key != SCHEME}
+        public = {key: value for key, value in row.metadata.items() if key not in _OWN}
         whole = replace(row, manifest_path=self.files.address(final), metadata=public)
         if self.files.relative(row.manifest_path) == final:
             on_disk = self._on_disk
@@ -461,7 +484,8 @@ def _described(identifier: Identifier, found: KnownVersions, version: int | None
     if described is None:
         raise TableVersionNotFoundError(
             f"{show(identifier)} has no version {number}",
-            fix="List the versions of the table to see those it has",
+            "it had, and the version was deleted since" if number in found.kept else "",
+            "List the versions of the table to see those it has",
         )
     return described
 
@@ -475,6 +499,27 @@ def _after(token: str | None, limit: int | None) -> int | None:
     if not after.isdigit():
         raise InvalidInputError("This page token is of another listing")
     return int(after)
+
+
+def as_taken_in(files: VersionFiles, found: TableVersion) -> TableVersion:
+    """Write a version that was put there directly as the catalog keeps it."""
+    kept = {SCHEME: str(scheme_of(found))}
+    if (found.manifest_size or 0) <= SMALL:
+        content = files.content(files.relative(found.manifest_path))
+        if content is not None:
+            kept[DIGEST] = digest_of(content)
+    return replace(found, metadata=kept)
+
+
+def _require_untagged(found: KnownVersions, going: Collection[int]) -> None:
+    """Refuse to delete what has a name: the tag would mean the next version of that number."""
+    tags = sorted(tag for tag, number in found.files.tags() if number in going) if going else []
+    if tags:
+        raise InvalidInputError(
+            f"Versions of {show(found.table.identifier)} cannot be deleted",
+            f"they are tagged: {', '.join(tags)}",
+            "Delete the tags first, or leave their versions out",
+        )
 
 
 def is_staged(row: TableVersion) -> bool:
