@@ -2,7 +2,8 @@
 
 Every change carries its own conditions (a new namespace needs its parent and a free name; see
 `lakeroot.model.rules`), checked inside the store's atomic step, so that they cannot be raced.
-`Unchanged` is for callers that decided something on a record they read and want to be sure of it.
+`Unchanged` and `NewestVersion` are for callers that decided something on what they read, a record
+or the rows of a table, and want to be sure of it.
 """
 
 from collections.abc import Mapping
@@ -20,7 +21,14 @@ class Unchanged(Struct, frozen=True):
     record: Record | None
 
 
-Requirement = Unchanged
+class NewestVersion(Struct, frozen=True):
+    """The newest version that the catalog keeps of a table is still this one; 0 if it has none."""
+
+    identifier: Identifier
+    version: int
+
+
+Requirement = Unchanged | NewestVersion
 
 
 class CreateNamespace(Struct, frozen=True):

@@ -4,6 +4,7 @@
 same commit) and writes the outcome into the draft, or raises and leaves the rest undone.
 """
 
+from collections.abc import Callable
 from typing import Protocol, assert_never
 
 from lakeroot.model.commits import (
@@ -19,6 +20,7 @@ from lakeroot.model.commits import (
     DropNamespace,
     DropTable,
     ManageTableVersions,
+    NewestVersion,
     PointTableVersions,
     RegisterTable,
     RenameTable,
@@ -31,6 +33,7 @@ from lakeroot.model.errors import (
     NamespaceNotFoundError,
     TableAlreadyExistsError,
     TableNotFoundError,
+    UnsupportedOperationError,
 )
 from lakeroot.model.identifiers import (
     ROOT,
@@ -67,10 +70,20 @@ class Draft(Protocol):
         ...
 
 
-def apply(commit: Commit, draft: Draft, now_ms: int) -> None:
-    """Check a whole commit and write its outcome into the draft, or raise."""
+def apply(
+    commit: Commit,
+    draft: Draft,
+    now_ms: int,
+    newest_version: Callable[[Identifier], int] | None = None,
+) -> None:
+    """Check a whole commit and write its outcome into the draft, or raise.
+
+    Stores that keep versions of tables tell the newest of one, as it is before the commit.
+    """
     for requirement in commit.requires:
-        if draft.get(requirement.identifier) != requirement.record:
+        if isinstance(requirement, NewestVersion):
+            _require_newest(requirement, newest_version)
+        elif draft.get(requirement.identifier) != requirement.record:
             raise ConcurrentModificationError(
                 f"{show(requirement.identifier)} has changed since it was read",
                 fix="Read it again and repeat",
@@ -118,6 +131,20 @@ def apply_change(change: Change, draft: Draft, now_ms: int) -> None:
             pass
         case _:
             assert_never(change)
+
+
+def _require_newest(
+    required: NewestVersion, newest_version: Callable[[Identifier], int] | None
+) -> None:
+    if newest_version is None:
+        raise UnsupportedOperationError("This catalog keeps no versions of tables")
+    newest = newest_version(required.identifier)
+    if newest != required.version:
+        raise ConcurrentModificationError(
+            f"{show(required.identifier)} has changed since it was read",
+            f"it was at version {required.version} and is at {newest}",
+            "Read it again and repeat",
+        )
 
 
 def require_namespace(draft: Draft, identifier: Identifier) -> Namespace:

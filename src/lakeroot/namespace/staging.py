@@ -73,18 +73,24 @@ class StagingClient:
         """Give the versions that are kept back, those of one table in order."""
         return [one for of_table in self._staged.values() for one in of_table]
 
+    @property
+    def bases(self) -> list[Base]:
+        """Give the tables that were looked at, with the versions they had."""
+        return list(self._base.values())
+
     def base_version(self, identifier: Identifier) -> int:
         """Tell which version of a table its kept-back versions stand on."""
-        return self._stands_on(identifier).version
+        return self.base(identifier).version
 
     def table(self, identifier: Identifier) -> Table:
         """Find a table; refuse another one that has its name by now."""
         now: Table = self._namespace.catalog.table(identifier)
-        if not _are_one(self._tables.setdefault(identifier, now), now):
+        if not are_one(self._tables.setdefault(identifier, now), now):
             raise ReplacedError(identifier)
         return now
 
-    def _stands_on(self, identifier: Identifier) -> Base:
+    def base(self, identifier: Identifier) -> Base:
+        """Tell what the kept-back versions of a table stand on; it stays so from the first look."""
         if identifier not in self._base:
             table = self.table(identifier)
             self._base[identifier] = Base(table, self._versions.latest(table))
@@ -151,7 +157,7 @@ class StagingClient:
             metadata=request.get("metadata") or {},
         )
         staged = self._staged.setdefault(asked.identifier, [])
-        base = self._stands_on(asked.identifier)
+        base = self.base(asked.identifier)
         expected = base.version + len(staged) + 1
         one = self._commits.stage(asked, base.table)
         if asked.version > expected and self._may_follow and not staged:
@@ -207,7 +213,7 @@ class StagingClient:
         }
 
 
-def _are_one(before: Table, now: Table) -> bool:
+def are_one(before: Table, now: Table) -> bool:
     """Tell whether two looks at a name saw one table; of some it is not known when they began."""
     began = {before.created_at_ms, now.created_at_ms} - {None}
     return before.location == now.location and len(began) < 2

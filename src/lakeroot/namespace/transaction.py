@@ -4,7 +4,8 @@ Inside ``with namespace.transaction("message") as tx`` every change is made besi
 files and manifests are written, and nobody else can see them. At the end of the block one commit
 of the catalog publishes all of it, or nothing. If another writer was first, the changes are made
 again on top of what the tables have become, as long as nothing was read inside the block that the
-caller may have decided on.
+caller may have decided on. Whatever was read is of one instant, and the commit is refused if any of
+it has changed.
 """
 
 import contextlib
@@ -12,17 +13,17 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 import lance
 import pyarrow as pa
 from lance_namespace import LanceNamespaceError
 from msgspec import Struct
 
-from lakeroot.catalog.catalog import checked_properties
+from lakeroot.catalog.catalog import Catalog, checked_properties
 from lakeroot.catalog.version_commits import VersionCommits
 from lakeroot.catalog.versions import TableVersions
-from lakeroot.model.commits import Change
+from lakeroot.model.commits import Change, Requirement
 from lakeroot.model.errors import (
     AlreadyExistsError,
     ConcurrentModificationError,
@@ -37,11 +38,13 @@ from lakeroot.model.records import Table
 from lakeroot.model.rules import require_room_for_table
 from lakeroot.model.texts import require_text
 from lakeroot.namespace.border import ecosystem_error, translated
+from lakeroot.namespace.reading import ChangedError, Relying, still
 from lakeroot.namespace.staging import ReplacedError, StagingClient
+from lakeroot.storage.contract import HistoryEntry
 from lakeroot.storage.overlay import Overlay
 from lakeroot.tables import rows
 from lakeroot.tables.arrow import ArrowData, check_new_schema
-from lakeroot.tables.handle import TableHandle
+from lakeroot.tables.handle import TableHandle, working_on
 from lakeroot.tables.options import CreateMode, InsertMode
 
 _ATTEMPTS: Final = 16
@@ -58,6 +61,8 @@ _REFUSED: Final = (
 """Errors after which nothing was published, for certain."""
 
 Names = Sequence[str]
+
+Result = TypeVar("Result")
 
 
 class Step(Struct, frozen=True):
@@ -76,12 +81,14 @@ class Transaction:
 
     def __init__(self, namespace: Any, message: str = "") -> None:
         self._namespace = namespace
-        self._catalog = namespace.catalog
+        self._catalog: Catalog = namespace.catalog
         with translated():
             self._message = require_text(message or "", "The message of a transaction")
         self._steps: list[Step] = []
         self._tables: dict[Identifier, Table] = {}
         self._has_read = False
+        self._read: set[Identifier] = set()
+        self._missed: set[Identifier] = set()
         self._is_begun = False
         self._is_over = False
         # No longer so while, or after, the changes could not all be made again.
@@ -163,18 +170,36 @@ class Transaction:
         self._do(names, lambda: rows.delete(self._handle(names), predicate))
 
     def dataset(self, names: Names) -> "lance.LanceDataset":
-        """Open a table as this transaction sees it; after that a lost race is an error."""
+        """Open a table as this transaction sees it.
+
+        After that a lost race is an error, and so is a change of the table by others.
+        """
         self._require_open()
-        self._has_read = True
+        with translated():
+            identifier = identifier_of(names)
+            return self._until_undisturbed(lambda: self._look(identifier))
+
+    def _look(self, identifier: Identifier) -> "lance.LanceDataset":
+        """Open a table; it, and all that was looked at before, must be as at the first look."""
+        found: lance.LanceDataset | LakerootError
         try:
-            handle = self._handle(names)
-        except LakerootError as error:
-            raise ecosystem_error(error) from error
-        if not handle.managed:
-            return lance.dataset(
-                handle.location, storage_options=dict(handle.storage_options or {})
-            )
-        return lance.dataset(namespace_client=self._staging, table_id=list(handle.table_id))
+            with working_on(self._handle(identifier), "Opening the table") as table:
+                found = table.open()
+        except (NamespaceNotFoundError, TableNotFoundError) as error:
+            found = error
+        still(self._catalog, self._staging.bases, self._missed)
+        self._has_read = True
+        if identifier not in self._created:
+            is_there = any(base.table.identifier == identifier for base in self._staging.bases)
+            (self._read if is_there else self._missed).add(identifier)
+        if isinstance(found, LakerootError):
+            raise found
+        return found
+
+    def _still(self) -> list[Requirement]:
+        """See whether all that was read is as it was; say what keeps it so until the commit."""
+        read = map(self._staging.base, sorted(self._read))
+        return still(self._catalog, read, self._missed - self._created.keys())
 
     def _require_open(self) -> None:
         if self._is_over:
@@ -232,6 +257,7 @@ class Transaction:
         if identifier in self._created:
             return self._plain(self._created[identifier])
         table = self._staging.table(identifier)
+        self._staging.base(identifier)
         store = self._catalog.store
         return TableHandle(
             store.uri(table.location),
@@ -248,17 +274,16 @@ class Transaction:
 
     # The end
 
-    def _until_undisturbed(self, last: Callable[[], object], *more: Identifier) -> None:
+    def _until_undisturbed(self, last: Callable[[], Result], *more: Identifier) -> Result:
         """Make a step; when another writer came between, all steps on what the tables are now."""
         tables = {step.identifier for step in self._steps}.union(more)
         for attempt in range(_ATTEMPTS):
             try:
                 if not attempt:
-                    last()
-                else:
-                    with self._turns_at(tables):
-                        self._again()
-                        last()
+                    return last()
+                with self._turns_at(tables):
+                    self._again()
+                    return last()
             except OutdatedError:
                 raise
             except ReplacedError as error:
@@ -271,12 +296,11 @@ class Transaction:
                 if self._has_read or attempt + 1 == _ATTEMPTS:
                     raise ConcurrentModificationError(
                         "The transaction was not published",
-                        f"{conflict.what}. {self._winner() or conflict.why}",
+                        f"{conflict.what}. {self._winner(conflict) or conflict.why}",
                         "Nothing was changed; run it again",
                     ) from error
                 time.sleep(random.uniform(0, min(0.01 * 2**attempt, 1)))  # noqa: S311
-            else:
-                return
+        raise AssertionError  # The last attempt has raised.
 
     @contextlib.contextmanager
     def _turns_at(self, tables: set[Identifier]) -> Iterator[None]:
@@ -304,7 +328,7 @@ class Transaction:
         staged = self._staging.staged
         try:
             if others or staged:
-                VersionCommits(self._catalog).commit_staged(staged, others, self._message)
+                VersionCommits(self._relied_on()).commit_staged(staged, others, self._message)
         except (AlreadyExistsError, NamespaceNotFoundError, TableNotFoundError) as error:
             raise self._told(error) from error
         try:
@@ -312,8 +336,18 @@ class Transaction:
         except LakerootError as error:
             _LOG.warning("The transaction is published, but copies are left over: %s", error)
 
-    def _winner(self) -> str:
-        """Tell who committed the versions this transaction wanted."""
+    def _relied_on(self) -> Catalog:
+        """Give the catalog, for a commit that is refused if what was read has changed."""
+        if not self._read and not self._missed:
+            return self._catalog
+        self._still()
+        return Relying(self._catalog, self._still)
+
+    def _winner(self, conflict: LakerootError) -> str:
+        """Tell who committed what this transaction wanted, or had not seen."""
+        if isinstance(conflict, ChangedError):
+            unseen = conflict.identifier, conflict.version or 0
+            return self._committed_first({unseen}) or self._last_change(conflict.identifier)
         versions = TableVersions(self._catalog)
         wanted = {
             (one.table.identifier, one.asked.version)
@@ -321,7 +355,10 @@ class Transaction:
             # Ours may have been committed and taken back.
             if one.asked.version <= versions.latest(one.table)
         }
-        for entry in self._catalog.history(_RECENT):
+        return self._committed_first(wanted)
+
+    def _committed_first(self, wanted: set[tuple[Identifier, int]]) -> str:
+        for entry in self._recent():
             for identifier, version in wanted.intersection(entry.versions):
                 who = f"by {entry.author} " if entry.author else ""
                 why = f" ({entry.message})" if entry.message else ""
@@ -367,8 +404,15 @@ class Transaction:
                 return type(error)(error.what, why, "Nothing was changed; choose another name")
         return error
 
+    def _recent(self) -> list[HistoryEntry]:
+        """Give the last commits, where the catalog has a history."""
+        try:
+            return list(self._catalog.history(_RECENT))
+        except LakerootError:
+            return []
+
     def _last_change(self, identifier: Identifier) -> str:
-        for entry in self._catalog.history(_RECENT):
+        for entry in self._recent():
             if identifier in {
                 *entry.created,
                 *entry.altered,

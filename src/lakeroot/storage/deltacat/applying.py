@@ -8,6 +8,7 @@ from lakeroot.metastore import Delta, Transaction
 from lakeroot.metastore import Partition as StoredPartition
 from lakeroot.metastore import Table as StoredTable
 from lakeroot.metastore.states import LANCE_FORMAT
+from lakeroot.metastore.view import directory_of
 from lakeroot.model.commits import (
     AlterNamespace,
     AlterTable,
@@ -21,6 +22,7 @@ from lakeroot.model.commits import (
     DropNamespace,
     DropTable,
     ManageTableVersions,
+    NewestVersion,
     PointTableVersions,
     RegisterTable,
     RenameTable,
@@ -64,8 +66,11 @@ class Application:
         required = [requirement.identifier for requirement in commit.requires]
         for identifier in (*changed, *renamed, *required):
             self._watch_names(identifier)
-        for identifier in required:
-            self._watch_record(identifier)
+        for requirement in commit.requires:
+            if isinstance(requirement, NewestVersion):
+                self._watch_versions(requirement.identifier)
+            else:
+                self._watch_record(requirement.identifier)
 
     def apply(self, change: Change) -> None:
         """Carry out one change that the rules have allowed."""
@@ -241,6 +246,22 @@ class Application:
                 steady.add(f"{namespace.id}/{table.id}")
         if len(identifier) == 1 and (found := self._txn.find_namespace(identifier[0])):
             steady.add(found.id)
+
+    def _watch_versions(self, identifier: Identifier) -> None:
+        self._watch_record(identifier)
+        stored = self._view.stored_table(identifier)
+        if stored is None:
+            return
+        version = self._txn.table_version(stored.namespace, stored.name)
+        stream = self._txn.find_stream(version, LANCE_FORMAT)
+        if stream is None:
+            self._txn.changes.footprint.childless.add(directory_of(version))
+            return
+        # The first version makes the partition, every other one is a child of it.
+        self._txn.changes.footprint.childless.add(directory_of(stream))
+        partition = self._txn.find_partition(stream)
+        if partition is not None:
+            self._txn.changes.footprint.childless.add(directory_of(partition))
 
 
 def _refuse_branch(branch: str | None) -> None:

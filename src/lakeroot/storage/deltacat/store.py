@@ -142,7 +142,7 @@ class DeltaCatStore:
         before = DeltaCatView(txn)
         application = Application(txn, now_ms)
         application.rely_on(commit)
-        apply(commit, Overlay(before), now_ms)
+        apply(commit, Overlay(before), now_ms, before.newest_version)
         _refuse_depth(commit)
         self._finish_versions(commit, before)
         lost = self._places_of_dropped(commit, before)

@@ -101,6 +101,12 @@ class DeltaCatView:
         partition = None if stored is None else self.partition(stored)
         return {} if partition is None else KeptVersions(self.state, partition)
 
+    def newest_version(self, identifier: Identifier) -> int:
+        """Give the newest version that is kept of a table; 0 if there is none."""
+        stored = self.stored_table(identifier)
+        partition = None if stored is None else self.partition(stored)
+        return 0 if partition is None else max(self.state.positions(partition), default=0)
+
     def partition(self, stored: StoredTable) -> StoredPartition | None:
         """Find the one partition of a Lance table; it has none before its first version."""
         version = self.state.table_version(stored.namespace, stored.name)

@@ -104,7 +104,7 @@ class IcebergRestStore:
             )
         places = frozenset(c.location for c in changes if isinstance(c, DeclareTable))
         view = IcebergView(self.client, self.entries, places & self._placed)
-        apply(commit, Overlay(view), now_ms)
+        apply(commit, Overlay(view), now_ms, self._newest_version)
         self._placed -= places
         if one_by_one:
             for change in changes:
@@ -112,6 +112,9 @@ class IcebergRestStore:
         else:
             self._versions.commit([c for c in changes if isinstance(c, VERSION_CHANGES)])
         return Committed(now_ms, now_ms)
+
+    def _newest_version(self, table: Identifier) -> int:
+        return max(self._versions.kept(self.entries.get(table)), default=0)
 
     def place(self, identifier: Identifier) -> str:
         """Choose the location of a new table: below the root, or where its namespace is.

@@ -23,6 +23,7 @@ from lakeroot.model.commits import (
     DeregisterTable,
     DropTable,
     ManageTableVersions,
+    Unchanged,
 )
 from lakeroot.model.errors import ConcurrentModificationError, LakerootError
 from lakeroot.model.identifiers import ROOT, Identifier
@@ -357,9 +358,10 @@ def _dropped(commit: Commit) -> Iterator[str]:
         for one in commit.changes
         if isinstance(one, DropTable) or (isinstance(one, DeregisterTable) and one.to_trash)
     }
-    for requirement in commit.requires if dropped else ():
-        if requirement.identifier in dropped and isinstance(requirement.record, Table):
-            yield requirement.record.location
+    for required in commit.requires if dropped else ():
+        record = required.record if isinstance(required, Unchanged) else None
+        if required.identifier in dropped and isinstance(record, Table):
+            yield record.location
 
 
 def _pause(attempt: int) -> None:

@@ -45,7 +45,13 @@ from lakeroot.storage.lance_dir.healing import Healer
 from lakeroot.storage.lance_dir.manifest_table import ManifestTable
 from lakeroot.storage.lance_dir.markers import Markers
 from lakeroot.storage.lance_dir.settings import DirectorySettings
-from lakeroot.storage.lance_dir.version_rows import KeptVersions, Rows, finish, rows_of_change
+from lakeroot.storage.lance_dir.version_rows import (
+    KeptVersions,
+    Rows,
+    finish,
+    newest_version,
+    rows_of_change,
+)
 from lakeroot.storage.lance_dir.versions import TABLE
 from lakeroot.storage.lance_dir.view import DirectoryView
 from lakeroot.storage.lance_dir.whole_table import WholeTable
@@ -348,7 +354,7 @@ class LanceDirStore:
                 self._refuse_overlap(change.location)
         # Looked at before the rules are: they ask for the same directory, and forget it.
         hidden = [c for c in commit.changes if isinstance(c, DeclareTable) and self._is_hidden(c)]
-        apply(commit, draft, now_ms)
+        apply(commit, draft, now_ms, lambda table: self._newest_version(table, pending))
         if hidden:
             raise _directory_taken(hidden[0])
         if draft.has_deep_locations:
@@ -359,6 +365,9 @@ class LanceDirStore:
         for change in commit.changes:
             rows.update(rows_of_change(change, self._require_manifest().index, rows))
         return rows
+
+    def _newest_version(self, table: Identifier, pending: Rows) -> int:
+        return newest_version(table, self._require_manifest().index, pending)
 
     def _refuse_unknown_kind(self, change: Change) -> None:
         """Keep off the rows of kinds that other implementations know and we do not."""

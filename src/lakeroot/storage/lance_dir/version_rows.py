@@ -185,6 +185,13 @@ def rows_of_change(change: Change, index: Index, pending: Rows) -> Rows:
             return {}
 
 
+def newest_version(table: Identifier, index: Index, pending: Rows) -> int:
+    """Give the newest version of a table, with the commits before in the same batch; 0 if none."""
+    if not any(identifier[:-1] == table for identifier in pending):
+        return index.listings.newest_versions.get(table, 0)
+    return max(map(_number, _rows(table, index, pending)), default=0)
+
+
 def _changed_versions(
     change: CreateTableVersions | PointTableVersions | DeleteTableVersions,
     index: Index,

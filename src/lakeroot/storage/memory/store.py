@@ -108,7 +108,7 @@ class MemoryStore:
         with self._lock:
             now_ms = int(self._clock() * 1000)
             draft = Overlay(self.read())
-            apply(commit, draft, now_ms)
+            apply(commit, draft, now_ms, self._newest_version)
             self._require_tables(commit)
             self._reserve(commit)
             versions = versions_after(self._versions, commit)
@@ -127,6 +127,9 @@ class MemoryStore:
                 if isinstance(table, Table) and self.read().owner_of(table.location) is None:
                     self._objects.delete_directory(table.location)
         return Committed(entry.version, now_ms)
+
+    def _newest_version(self, table: Identifier) -> int:
+        return max((key[2] for key in self._versions if key[:2] == (table, None)), default=0)
 
     def _reserve(self, commit: Commit) -> None:
         # A location that was reserved can be registered again, written or not.
