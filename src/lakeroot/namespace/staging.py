@@ -27,6 +27,7 @@ from lakeroot.model.identifiers import Identifier, identifier_of, show
 from lakeroot.model.records import Table
 from lakeroot.objects import Objects
 from lakeroot.storage.lance_dir.manifest_facts import files_named_in
+from lakeroot.tables.litter import HINT
 from lakeroot.tables.versions import naming_scheme
 
 
@@ -72,6 +73,14 @@ class StagingClient:
     def staged(self) -> list[Staged]:
         """Give the versions that are kept back, those of one table in order."""
         return [one for of_table in self._staged.values() for one in of_table]
+
+    def newest(self, identifier: Identifier) -> int:
+        """Tell which version of a table is the newest that is shown; 0 if it is only declared."""
+        return self.base_version(identifier) + len(self._staged.get(identifier, ()))
+
+    def is_empty(self, table: Table) -> bool:
+        """Tell whether a table is only declared, with nothing kept back for it either."""
+        return not self._staged.get(table.identifier) and self._versions.latest(table) == 0
 
     @property
     def bases(self) -> list[Base]:
@@ -194,6 +203,10 @@ class StagingClient:
         if content is not None:
             # What the version below is made of stays; the rest is nobody's.
             written -= files_named_in(content)
+        if not base:
+            # A table that is only declared has nothing in the directory of its versions.
+            written.add(HINT)
+        if content is not None or not base:
             files.delete(sorted(written))
         files.delete([one.manifest.path for one in staged])
 

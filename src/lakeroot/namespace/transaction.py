@@ -23,13 +23,14 @@ from msgspec import Struct
 from lakeroot.catalog.catalog import Catalog, checked_properties
 from lakeroot.catalog.version_commits import VersionCommits
 from lakeroot.catalog.versions import TableVersions
-from lakeroot.model.commits import Change, Requirement
+from lakeroot.model.commits import AlterTable, Change, Requirement
 from lakeroot.model.errors import (
     AlreadyExistsError,
     ConcurrentModificationError,
     InvalidInputError,
     LakerootError,
     NamespaceNotFoundError,
+    TableAlreadyExistsError,
     TableNotFoundError,
     UnsupportedOperationError,
 )
@@ -98,6 +99,7 @@ class Transaction:
     def _start(self) -> None:
         self._staging = StagingClient(self._namespace, self._tables)
         self._created: dict[Identifier, Table] = {}
+        self._altered: dict[Identifier, AlterTable] = {}
 
     def __enter__(self) -> Self:
         if self._is_begun:
@@ -135,20 +137,20 @@ class Transaction:
     # The changes
 
     def create(self, names: Names, data: Any, properties: Mapping[str, str] | None = None) -> None:
-        """Create a table with its first rows."""
+        """Create a table with its first rows, or give a declared one its first."""
         identifier = identifier_of(names)
         data = _repeatable(data)
-        self._do(names, lambda: self._create(identifier, data, properties or {}))
+        self._do(names, lambda: self._create(identifier, data, properties))
 
     def append(self, names: Names, data: Any) -> None:
-        """Append rows to a table."""
+        """Append rows to a table; they are the first of one that is only declared."""
         data = _repeatable(data)
         self._do(names, lambda: self._append(names, data))
 
     def overwrite(self, names: Names, data: Any) -> None:
-        """Put rows in place of all rows of a table."""
+        """Put rows in place of all rows of a table; a declared one has none."""
         data = _repeatable(data)
-        self._do(names, lambda: rows.insert(self._handle(names), data, mode=InsertMode.OVERWRITE))
+        self._do(names, lambda: self._overwrite(names, data))
 
     def merge(self, names: Names, data: Any, on: str | Sequence[str]) -> None:
         """Update the rows whose keys match, insert the others."""
@@ -231,15 +233,53 @@ class Transaction:
     def _append(self, names: Names, data: Any) -> None:
         """Append rows; what others commit meanwhile makes no difference to them."""
         following = contextlib.nullcontext() if self._has_read else self._staging.following()
+        handle = self._handle(names)
+        if self._is_declared(handle):
+            self._fill_unless_filled(handle, data)
+            return
         with following:
-            rows.insert(self._handle(names), data)
+            rows.insert(handle, data)
 
-    def _create(self, identifier: Identifier, data: Any, properties: Mapping[str, str]) -> None:
-        draft = Overlay(self._catalog.store.read())
+    def _overwrite(self, names: Names, data: Any) -> None:
+        handle = self._handle(names)
+        if self._is_declared(handle):
+            self._fill_unless_filled(handle, data)
+        else:
+            rows.insert(handle, data, mode=InsertMode.OVERWRITE)
+
+    def _is_declared(self, handle: TableHandle) -> bool:
+        return handle.managed and self._staging.newest(handle.table_id) == 0
+
+    def _fill_unless_filled(self, handle: TableHandle, data: Any) -> None:
+        """Write the first rows of a declared table; those of another make it one like others."""
+        try:
+            self._fill(handle, data)
+        except TableAlreadyExistsError as error:
+            raise ConcurrentModificationError(error.what, "another writer was first") from error
+
+    def _fill(self, handle: TableHandle, data: Any) -> None:
+        check_new_schema(ArrowData(data).schema)
+        try:
+            rows.create(handle, data, mode=CreateMode.CREATE)
+        except TableAlreadyExistsError as error:
+            what = f"There is already a table {show(handle.table_id)}"
+            raise TableAlreadyExistsError(what) from error
+
+    def _create(
+        self, identifier: Identifier, data: Any, properties: Mapping[str, str] | None
+    ) -> None:
+        kept = checked_properties(properties)
+        view = self._catalog.store.read()
+        there = view.get(identifier) if identifier else None
+        if isinstance(there, Table) and self._staging.is_empty(there):
+            self._fill(self._handle(identifier), data)
+            if properties is not None and kept != there.properties:
+                self._altered[identifier] = AlterTable(identifier, kept)
+            return
+        draft = Overlay(view)
         for table in self._created.values():
             draft.put(table)
         require_room_for_table(draft, identifier)
-        kept = checked_properties(properties)
         check_new_schema(ArrowData(data).schema)
         place = self._catalog.store.place_unseen(identifier)
         if place is None:
@@ -322,7 +362,7 @@ class Transaction:
 
     def _publish(self) -> None:
         versions = TableVersions(self._catalog)
-        others: list[Change] = []
+        others: list[Change] = [*self._altered.values()]
         for table in self._created.values():
             others += versions.named(table)
         staged = self._staging.staged
