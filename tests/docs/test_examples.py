@@ -10,7 +10,7 @@ import pytest
 
 PROJECT = Path(__file__).parents[2]
 # Their examples talk to a server, a cluster or a catalog on the network, which their own suites
-# (tests/server, tests/spark, tests/iceberg) run for real.
+# (tests/server, tests/spark/test_guide.py, tests/iceberg) run for real.
 ELSEWHERE = frozenset({"docs/iceberg.md", "docs/server.md", "docs/spark.md"})
 PAGES = [
     "README.md",
@@ -62,7 +62,7 @@ def test_a_shell_session_of_the_documentation_runs(place: str, code: str, tmp_pa
     run(place, tmp_path, "bash", "-euo", "pipefail", "-c", code)
 
 
-LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
+LINK = re.compile(r"\]\((?!https?://)([^)#\s]*)(?:#([^)\s]+))?\)")
 
 
 @pytest.mark.parametrize(
@@ -74,6 +74,16 @@ LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
 )
 def test_every_link_between_pages_leads_somewhere(page: str) -> None:
     folder = (PROJECT / page).parent
-    targets = LINK.findall((PROJECT / page).read_text())
+    broken = []
+    for target, anchor in LINK.findall((PROJECT / page).read_text()):
+        place = folder / target if target else PROJECT / page
+        if not place.exists() or (anchor and anchor not in anchors(place)):
+            broken.append(f"{target}#{anchor}")
 
-    assert [target for target in targets if not (folder / target).exists()] == []
+    assert broken == []
+
+
+def anchors(page: Path) -> set[str]:
+    """Give the anchors that the headings of a page become."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}
