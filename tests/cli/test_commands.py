@@ -123,6 +123,7 @@ def test_a_table_is_copied_into_another_catalog(filled: Run, tmp_path: Path) -> 
         (["--as-of", "yesterday", "ls"], 2, "is not a moment"),
         (["lss"], 2, "Did you mean `ls`?"),
         (["-P", "rooot=x", "ls"], 2, "There is no property `rooot`"),
+        (["-P", "jobz=spark", "ls"], 2, "Did you mean `jobs`?"),
         (["-p", "nobody", "ls"], 2, "There is no profile"),
     ],
 )

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from lakeroot.model.errors import InvalidInputError
+from lakeroot.namespace.jobs import PROPERTY as JOBS
 
 STORAGE: Final = "storage."
 _TRUE: Final = frozenset({"true", "1", "yes", "on"})
@@ -16,7 +17,8 @@ class Properties:
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         self._left = dict(given)
-        self._known: list[str] = []
+        # Those about jobs are known too: they were taken before, by whoever runs them.
+        self._known = [JOBS, f"{JOBS}.*"]
 
     def text(self, key: str, default: str = "") -> str:
         """Take a string."""
