@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -22,6 +23,7 @@ from lance_namespace import (
 )
 
 from lakeroot import DirectoryNamespace
+from lakeroot.lake.table import ipc
 from tests.versions.conftest import Open
 from tests.versions.disk import catalog_version, version_rows
 from tests.versions.staging import (
@@ -173,6 +175,39 @@ def test_a_transaction_begins_and_ends_with_its_block(tables: DirectoryNamespace
         tx.dataset(["a"])
 
 
+@pytest.mark.parametrize("kind", ["table", "batch", "reader", "dictionaries", "frame", "ipc"])
+def test_rows_come_in_every_form_that_a_lake_takes(tables: DirectoryNamespace, kind: str) -> None:
+    def given() -> Any:
+        batch = MORE.to_batches()[0]
+        return {
+            "table": lambda: MORE,
+            "batch": lambda: batch,
+            "reader": MORE.to_reader,
+            "dictionaries": MORE.to_pylist,
+            "frame": MORE.to_pandas,
+            "ipc": lambda: ipc(MORE),
+        }[kind]()
+
+    tables.create_namespace(CreateNamespaceRequest(id=["ns"]))
+    with tables.transaction() as tx:
+        tx.create("ns.new", given())
+        tx.append("ns.new", given())
+        tx.overwrite("b", given())
+        tx.merge("a", given(), on="id")
+        assert tx.dataset('ns."new"').count_rows() == 4
+
+    assert words(tables, "ns", "new") == [(3, "C"), (3, "C"), (4, "D"), (4, "D")]
+    assert words(tables, "a") == [(1, "a"), (2, "b"), (3, "C"), (4, "D")]
+    assert words(tables, "b") == [(3, "C"), (4, "D")]
+
+
+@pytest.mark.parametrize("data", [7, [7], "rows", {"id": [1]}, None])
+def test_what_holds_no_rows_is_told_what_does(tables: DirectoryNamespace, data: object) -> None:
+    with pytest.raises(InvalidInputError, match=r"does not hold rows\. Give an Arrow"):
+        with tables.transaction() as tx:
+            tx.append("a", data)
+
+
 def test_one_key_of_a_merge_may_be_a_string(tables: DirectoryNamespace) -> None:
     with tables.transaction() as tx:
         tx.merge(["a"], MORE, on="id")
@@ -195,6 +230,10 @@ def test_a_transaction_needs_an_arbiter(open_lake: Open) -> None:
         (lambda tx: tx.create(["nope", "t"], MORE), NamespaceNotFoundError),
         (lambda tx: tx.create(["a"], MORE), TableAlreadyExistsError),
         (lambda tx: tx.create([], MORE), InvalidInputError),
+        (lambda tx: tx.append("", MORE), InvalidInputError),
+        (lambda tx: tx.append('"a', MORE), InvalidInputError),
+        (lambda tx: tx.append([7], MORE), InvalidInputError),
+        (lambda tx: tx.append("a", [{"id": 1}, {"id": "x"}]), InvalidInputError),
         (lambda tx: tx.create(["c"], MORE, properties={"lakeroot.x": "y"}), InvalidInputError),
         (lambda tx: tx.create(["c"], MORE, properties={"x": 1}), InvalidInputError),
         (lambda tx: tx.create(["c"], MORE, properties={"x": "\ud800"}), InvalidInputError),

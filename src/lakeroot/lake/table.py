@@ -10,12 +10,11 @@ from lance_namespace import LanceNamespace
 from lakeroot.lake.calls import Calls
 from lakeroot.lake.display import html_table
 from lakeroot.model.errors import (
-    InvalidInputError,
     TableNotFoundError,
     TableVersionNotFoundError,
 )
 from lakeroot.model.identifiers import Identifier, show
-from lakeroot.tables.arrow import ArrowData
+from lakeroot.tables.arrow import ArrowData, table_of
 from lakeroot.tables.expressions import whole_or_none
 from lakeroot.tables.faults import translated
 from lakeroot.tables.made import transaction_of
@@ -206,18 +205,7 @@ def ipc(data: Any) -> bytes:
     """Write rows as the Arrow bytes that the Lance namespace takes."""
     if isinstance(data, bytes):
         return data
-    if isinstance(data, list):
-        data = pa.Table.from_pylist(data)
-    elif hasattr(data, "__arrow_c_stream__") and not isinstance(data, pa.Table):
-        data = pa.table(data)
-    elif type(data).__module__.startswith("pandas"):
-        data = pa.Table.from_pandas(data, preserve_index=False)
-    if not isinstance(data, pa.Table):
-        raise InvalidInputError(
-            f"A {type(data).__name__} does not hold rows",
-            fix="Give an Arrow table, a pandas or polars frame, or a list of dictionaries",
-        )
-    reader = ArrowData(data).reader()
+    reader = ArrowData(table_of(data)).reader()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, reader.schema) as writer:
         for batch in reader:

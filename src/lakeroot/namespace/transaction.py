@@ -13,6 +13,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Self, TypeVar
 
 import lance
@@ -34,7 +35,7 @@ from lakeroot.model.errors import (
     TableNotFoundError,
     UnsupportedOperationError,
 )
-from lakeroot.model.identifiers import Identifier, identifier_of, show
+from lakeroot.model.identifiers import Identifier, identifier_of, parse_dotted, show
 from lakeroot.model.records import Table
 from lakeroot.model.rules import require_room_for_table
 from lakeroot.model.texts import require_text
@@ -44,7 +45,7 @@ from lakeroot.namespace.staging import ReplacedError, StagingClient
 from lakeroot.storage.contract import HistoryEntry
 from lakeroot.storage.overlay import Overlay
 from lakeroot.tables import rows
-from lakeroot.tables.arrow import ArrowData, check_new_schema
+from lakeroot.tables.arrow import ArrowData, check_new_schema, table_of
 from lakeroot.tables.handle import TableHandle, working_on
 from lakeroot.tables.options import CreateMode, InsertMode
 
@@ -61,7 +62,8 @@ _REFUSED: Final = (
 )
 """Errors after which nothing was published, for certain."""
 
-Names = Sequence[str]
+Names = str | Sequence[str]
+"""A table: its names one by one, or as a person writes them, ``air.flights``."""
 
 Result = TypeVar("Result")
 
@@ -138,38 +140,39 @@ class Transaction:
 
     def create(self, names: Names, data: Any, properties: Mapping[str, str] | None = None) -> None:
         """Create a table with its first rows, or give a declared one its first."""
-        identifier = identifier_of(names)
-        data = _repeatable(data)
-        self._do(names, lambda: self._create(identifier, data, properties))
+        given = _repeatable(data)
+        self._do(names, lambda table: self._create(table, given, properties))
 
     def append(self, names: Names, data: Any) -> None:
         """Append rows to a table; they are the first of one that is only declared."""
-        data = _repeatable(data)
-        self._do(names, lambda: self._append(names, data))
+        given = _repeatable(data)
+        self._do(names, lambda table: self._append(table, given))
 
     def overwrite(self, names: Names, data: Any) -> None:
         """Put rows in place of all rows of a table; a declared one has none."""
-        data = _repeatable(data)
-        self._do(names, lambda: self._overwrite(names, data))
+        given = _repeatable(data)
+        self._do(names, lambda table: self._overwrite(table, given))
 
     def merge(self, names: Names, data: Any, on: str | Sequence[str]) -> None:
         """Update the rows whose keys match, insert the others."""
-        data = _repeatable(data)
+        given = _repeatable(data)
         keys = (on,) if isinstance(on, str) else tuple(on)
         rule = rows.MergeRule(
             on=keys, when_matched_update_all=True, when_not_matched_insert_all=True
         )
-        self._do(names, lambda: rows.merge_insert(self._handle(names), data, rule))
+        self._do(names, lambda table: rows.merge_insert(self._handle(table), given, rule))
 
     def update(
         self, names: Names, updates: Mapping[str, str], predicate: str | None = None
     ) -> None:
         """Set columns to the values of SQL expressions."""
-        self._do(names, lambda: rows.update(self._handle(names), updates, predicate=predicate))
+        self._do(
+            names, lambda table: rows.update(self._handle(table), updates, predicate=predicate)
+        )
 
     def delete(self, names: Names, predicate: str) -> None:
         """Delete the rows a predicate keeps."""
-        self._do(names, lambda: rows.delete(self._handle(names), predicate))
+        self._do(names, lambda table: rows.delete(self._handle(table), predicate))
 
     def dataset(self, names: Names) -> "lance.LanceDataset":
         """Open a table as this transaction sees it.
@@ -178,7 +181,7 @@ class Transaction:
         """
         self._require_open()
         with translated():
-            identifier = identifier_of(names)
+            identifier = _identifier(names)
             return self._until_undisturbed(lambda: self._look(identifier))
 
     def _look(self, identifier: Identifier) -> "lance.LanceDataset":
@@ -221,27 +224,26 @@ class Transaction:
                 "Nothing was changed; run it again",
             )
 
-    def _do(self, names: Names, make: Callable[[], object]) -> None:
+    def _do(self, names: Names, make: Callable[[Identifier], object]) -> None:
         self._require_open()
-        try:
-            step = Step(identifier_of(names), make)
-            self._until_undisturbed(make, step.identifier)
-        except LakerootError as error:
-            raise ecosystem_error(error) from error
+        with translated():
+            identifier = _identifier(names)
+            step = Step(identifier, partial(make, identifier))
+            self._until_undisturbed(step.make, identifier)
         self._steps.append(step)
 
-    def _append(self, names: Names, data: Any) -> None:
+    def _append(self, identifier: Identifier, data: Any) -> None:
         """Append rows; what others commit meanwhile makes no difference to them."""
         following = contextlib.nullcontext() if self._has_read else self._staging.following()
-        handle = self._handle(names)
+        handle = self._handle(identifier)
         if self._is_declared(handle):
             self._fill_unless_filled(handle, data)
             return
         with following:
             rows.insert(handle, data)
 
-    def _overwrite(self, names: Names, data: Any) -> None:
-        handle = self._handle(names)
+    def _overwrite(self, identifier: Identifier, data: Any) -> None:
+        handle = self._handle(identifier)
         if self._is_declared(handle):
             self._fill_unless_filled(handle, data)
         else:
@@ -292,8 +294,7 @@ class Transaction:
         rows.create(self._plain(table), data, mode=CreateMode.CREATE)
         self._created[identifier] = table
 
-    def _handle(self, names: Names) -> TableHandle:
-        identifier = identifier_of(names)
+    def _handle(self, identifier: Identifier) -> TableHandle:
         if identifier in self._created:
             return self._plain(self._created[identifier])
         table = self._staging.table(identifier)
@@ -479,6 +480,13 @@ class Transaction:
         self._start()
 
 
+def _identifier(names: Names) -> Identifier:
+    return parse_dotted(names) if isinstance(names, str) else identifier_of(names)
+
+
 def _repeatable(data: Any) -> Any:
-    """Keep rows that can be read only once: a step may have to be made again."""
-    return data.read_all() if isinstance(data, pa.RecordBatchReader) else data
+    """Give rows that can be read again and again: a step may have to be made again."""
+    if isinstance(data, bytes | bytearray | memoryview | pa.Buffer):
+        return data
+    with translated():
+        return table_of(data)

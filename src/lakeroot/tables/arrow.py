@@ -1,7 +1,7 @@
-"""Arrow data as it comes in (IPC bytes or a stream of batches) and as it goes out (IPC bytes)."""
+"""Arrow data as it comes in (IPC bytes, a stream, a frame) and as it goes out (IPC bytes)."""
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 import pyarrow as pa
 from lance.schema import LanceSchema
@@ -91,6 +91,23 @@ def _checked_schema(data: "bytes | pa.Buffer") -> pa.Schema:
             "Write it with pyarrow.ipc.new_stream, and close the writer before sending",
         ) from error
     return schema
+
+
+def table_of(data: Any) -> pa.Table:
+    """Give rows as a table: Arrow data of any library, a pandas frame, a list of dictionaries."""
+    if isinstance(data, pa.Table):
+        return data
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.table(data)
+    with translated("Reading the rows"):
+        if isinstance(data, list) and all(isinstance(row, Mapping) for row in data):
+            return pa.Table.from_pylist(data)
+        if type(data).__module__.startswith("pandas"):
+            return pa.Table.from_pandas(data, preserve_index=False)
+    raise InvalidInputError(
+        f"A {type(data).__name__} does not hold rows",
+        fix="Give an Arrow table, a pandas or polars frame, or a list of dictionaries",
+    )
 
 
 def check_new_schema(schema: pa.Schema) -> None:
