@@ -19,6 +19,9 @@ from lakeroot.metastore.leases import Lease
 from lakeroot.metastore.records import Delta, Partition
 from lakeroot.namespace.deltacat import DeltaCatNamespace
 from lakeroot.storage.deltacat.translation import (
+    MANAGES_VERSIONS,
+    OWN,
+    ROOT_NAMESPACE,
     location_directory,
     own_facts,
     read_version,
@@ -321,6 +324,13 @@ def leave_staged_manifest(root: Path) -> None:
     shutil.copy(place, place.with_name(f"18446744073709551600.manifest-{uuid4()}"))
 
 
+def keep_versions_unmanaged(root: Path) -> None:
+    with metastore_at(root).transaction() as txn:
+        stored = txn.find_namespace(ROOT_NAMESPACE) or txn.create_namespace(ROOT_NAMESPACE)
+        own = {**own_facts(stored), MANAGES_VERSIONS: False}
+        txn.update_namespace(ROOT_NAMESPACE, properties={**(stored.properties or {}), OWN: own})
+
+
 def leave_private_directory(root: Path) -> None:
     private = location_of(root, "r") / f"_lakeroot-{uuid4().hex}"
     private.mkdir()
@@ -368,6 +378,7 @@ CASES: list[tuple[str, Damage]] = [
     ("version-stale", clean_up_version),
     ("version-unfinished", point_version_elsewhere),
     ("version-direct", put_version_directly),
+    ("version-row-unmanaged", keep_versions_unmanaged),
     ("leftover-staged-manifest", leave_staged_manifest),
     ("leftover-private-directory", leave_private_directory),
     ("leftover-unfinished-file", leave_unfinished_file),

@@ -9,6 +9,7 @@ from uuid import uuid4
 import lance
 import pytest
 
+from lakeroot import DirectoryNamespace
 from lakeroot.storage.deltacat.checking import KINDS as METASTORE_KINDS
 from lakeroot.storage.iceberg_rest.checking import KINDS as ICEBERG_KINDS
 from lakeroot.storage.lance_dir.checking import KINDS, Severity
@@ -199,6 +200,12 @@ def add_version_row_of_nothing(root: Path) -> None:
     add_rows(root, Row("air$gone$1", "table_version", None, "{}"))
 
 
+def keep_versions_unmanaged(root: Path) -> None:
+    DirectoryNamespace(root=str(root)).disable_version_management()
+    row = json.dumps({"manifest_path": str(newest(root / "r.lance")).lstrip("/")})
+    add_rows(root, *(Row(name, "table_version", None, row) for name in ("r$1", "air$gone$1")))
+
+
 def leave_staged_manifest(root: Path) -> None:
     place = newest(root / "r.lance")
     shutil.copy(place, place.with_name(f"18446744073709551600.manifest-{uuid4()}"))
@@ -258,6 +265,7 @@ MANAGED_CASES: list[tuple[str, Damage]] = [
     ("version-unfinished", leave_managed_version_unfinished),
     ("version-direct", put_version_directly),
     ("version-row-orphan", add_version_row_of_nothing),
+    ("version-row-unmanaged", keep_versions_unmanaged),
 ]
 
 

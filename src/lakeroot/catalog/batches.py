@@ -13,7 +13,7 @@ from lakeroot.catalog.catalog import Catalog, checked_properties, placed_again
 from lakeroot.catalog.version_commits import NewVersion, Staged, VersionCommits
 from lakeroot.catalog.versions import Deletion, TableVersions
 from lakeroot.model.commits import Change, DeclareTable, DeregisterTable
-from lakeroot.model.errors import InvalidInputError, TableNotFoundError
+from lakeroot.model.errors import InvalidInputError, TableNotFoundError, VersionsNotKeptError
 from lakeroot.model.identifiers import Identifier, show, validate_new
 from lakeroot.model.records import Table, TableVersion
 from lakeroot.tables.versions import MAIN, VersionRange
@@ -57,6 +57,12 @@ class Batches:
         """Apply every operation, or none; give their results in the same order."""
         if not operations:
             raise InvalidInputError("There is nothing to commit", fix="Give at least one operation")
+        try:
+            return self._placed(operations, message)
+        except VersionsNotKeptError:
+            return self._placed(operations, message)  # As in a catalog that does not keep them.
+
+    def _placed(self, operations: Sequence[BatchOperation], message: str) -> list[BatchResult]:
         return placed_again(
             lambda: self._commit_all(operations, message),
             some_given=any(

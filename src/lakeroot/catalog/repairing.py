@@ -67,6 +67,8 @@ def mend_directory(store: LanceDirStore) -> Mend:
 def mend_versions(catalog: Catalog, one: Finding) -> bool:
     """Bring the versions that the catalog keeps of a table in step with its files."""
     versions = TableVersions(catalog)
+    if one.code == "version-row-unmanaged":
+        return versions.forget_unmanaged(one.identifier)
     if one.code == "version-unfinished":
         versions.describe_version(one.identifier, one.version)
         return True

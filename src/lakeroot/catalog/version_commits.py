@@ -43,6 +43,7 @@ from lakeroot.model.errors import (
     LakerootError,
     TableVersionAlreadyExistsError,
     UnsupportedOperationError,
+    VersionsNotKeptError,
 )
 from lakeroot.model.identifiers import Identifier, show
 from lakeroot.model.records import Table, TableVersion
@@ -116,7 +117,10 @@ class VersionCommits:
                 "Commit them by themselves",
             )
         said = message or next(filter(None, (message_in(one.content) for one in staged)), "")
-        return self.commit_staged(staged, message=said)
+        try:
+            return self.commit_staged(staged, message=said)
+        except VersionsNotKeptError:
+            return [self._put(one) for one in staged]  # Their files are the arbiters by now.
 
     def stage(self, asked: NewVersion, table: Table | None = None) -> Staged:
         """Look at a new version without creating it; the table may be about to be declared."""
@@ -359,7 +363,14 @@ class VersionCommits:
         for one in new:
             with contextlib.suppress(LakerootError):
                 one.files.discard([one.manifest.path])
-        self._catalog.commit(*changes, message="Give way to a version that was put there directly")
+        message = "Give way to a version that was put there directly"
+        try:
+            self._catalog.commit(*changes, message=message)
+        except VersionsNotKeptError:
+            # What was kept of versions is forgotten already; names are still to be taken back.
+            names = [change for change in changes if isinstance(change, DeregisterTable)]
+            if names:
+                self._catalog.commit(*names, message=message)
         delete_together(one.files.object(one.manifest.final_path) for one in placed)
 
     def _put(self, one: Staged) -> TableVersion:

@@ -198,9 +198,24 @@ class TableVersions:
     def disable(self) -> None:
         """Leave the versions to the tables' own files again; unfinished ones are finished."""
         self._store.read()
-        self._catalog.commit(
-            ManageTableVersions(enabled=False), message="Stop managing table versions"
-        )
+        for _ in range(_ATTEMPTS):
+            self._catalog.commit(
+                ManageTableVersions(enabled=False), message="Stop managing table versions"
+            )
+            # From now on no version is added; one may have come at the moment of the commit.
+            if not any(self._store.versions(table, None) for table in self._tables()):
+                return
+
+    def forget_unmanaged(self, identifier: Identifier) -> bool:
+        """Forget versions that were left when management was switched off; tell whether any were.
+
+        All are, not those of one table alone, and finished before, as when it is switched off.
+        """
+        self._store.read()
+        if self._store.keeps_versions or not self._store.versions(Table(identifier, ""), None):
+            return False
+        self.disable()
+        return True
 
     def latest(self, table: Table) -> int:
         """Give the number of the newest version; 0 if the table is only declared."""

@@ -176,6 +176,15 @@ class TableVersionAlreadyExistsError(ConcurrentModificationError):
     """Another writer has already committed this version of the table."""
 
 
+class VersionsNotKeptError(UnsupportedOperationError):
+    """The catalog has stopped keeping versions of tables while somebody relied on it.
+
+    It is somebody else's doing, but no conflict that goes away by trying again.
+    """
+
+    code = 14
+
+
 class PermissionDeniedError(LakerootError):
     """The caller, or this process, may not do that."""
 

@@ -34,6 +34,7 @@ from lakeroot.model.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
     UnsupportedOperationError,
+    VersionsNotKeptError,
 )
 from lakeroot.model.identifiers import (
     ROOT,
@@ -48,6 +49,9 @@ from lakeroot.model.records import Namespace, Record, Table
 
 class Draft(Protocol):
     """What a catalog will hold if the commit succeeds."""
+
+    keeps_versions: bool
+    """Whether the catalog is the arbiter of its tables' versions."""
 
     def get(self, identifier: Identifier) -> Record | None:
         """Give the object of this identifier."""
@@ -98,6 +102,8 @@ def apply_change(change: Change, draft: Draft, now_ms: int) -> None:
         # Before the others: they come by the dozen.
         case CreateTableVersions() | PointTableVersions() | DeleteTableVersions():
             require_table(draft, change.identifier)
+            if not draft.keeps_versions and not isinstance(change, DeleteTableVersions):
+                raise _versions_not_kept(change.identifier)
         case CreateNamespace():
             _require_room_for_namespace(draft, change.identifier)
             draft.put(Namespace(change.identifier, change.properties, now_ms))
@@ -128,7 +134,7 @@ def apply_change(change: Change, draft: Draft, now_ms: int) -> None:
                 Table(change.new_identifier, table.location, table.properties, table.created_at_ms)
             )
         case ManageTableVersions():
-            pass
+            draft.keeps_versions = change.enabled
         case _:
             assert_never(change)
 
@@ -226,6 +232,14 @@ def _require_free_location(draft: Draft, location: str) -> None:
             "two names must not own one table's data",
             f"Rename {show(owner)}, or deregister it first",
         )
+
+
+def _versions_not_kept(identifier: Identifier) -> VersionsNotKeptError:
+    return VersionsNotKeptError(
+        f"The catalog keeps no versions of {show(identifier)}",
+        "its version management was switched off meanwhile",
+        "Nothing was changed; enable it again, or write the tables one by one",
+    )
 
 
 def _bad_name(identifier: Identifier) -> str:

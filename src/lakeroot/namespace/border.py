@@ -28,6 +28,8 @@ def error_class(error: type[LakerootError]) -> type[LanceNamespaceError]:
     """Find the ecosystem's class for one of our errors."""
     if issubclass(error, errors.TableVersionAlreadyExistsError):
         return TableVersionAlreadyExistsError
+    if issubclass(error, errors.VersionsNotKeptError):
+        return lance_namespace.ConcurrentModificationError
     for parent in error.__mro__:
         found = getattr(lance_namespace, parent.__name__, None)
         if isinstance(found, type) and issubclass(found, LanceNamespaceError):

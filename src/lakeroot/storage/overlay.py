@@ -12,8 +12,9 @@ from lakeroot.storage.contract import View
 class Overlay:
     """What a catalog will hold if the pending changes are committed."""
 
-    def __init__(self, base: View) -> None:
+    def __init__(self, base: View, *, keeps_versions: bool = True) -> None:
         self._base = base
+        self.keeps_versions = keeps_versions
         self._locations: dict[str, Identifier] = {}
         self.has_deep_locations = False
         """Whether one of them may lie in a directory of its own below the root."""
@@ -64,9 +65,11 @@ class Overlay:
     def trial(self) -> Iterator[None]:
         """Try the changes of one commit; if it is refused, the draft is as it was before."""
         self._undo.clear()
+        keeps_versions = self.keeps_versions
         try:
             yield
         except BaseException:
+            self.keeps_versions = keeps_versions
             for identifier, was_changed, record in reversed(tuple(self._undo)):
                 self._set(identifier, record)
                 if not was_changed:

@@ -35,6 +35,7 @@ from lakeroot.model.errors import (
 from lakeroot.model.identifiers import ROOT, Identifier, show
 from lakeroot.model.records import TableVersion
 from lakeroot.storage.deltacat.translation import (
+    MANAGES_VERSIONS,
     ROOT_NAMESPACE,
     location_directory,
     namespace_properties,
@@ -47,8 +48,6 @@ from lakeroot.storage.deltacat.translation import (
     write_version,
 )
 from lakeroot.storage.deltacat.view import DeltaCatView
-
-MANAGES_VERSIONS = "table_version_management"
 
 
 class Application:
@@ -66,6 +65,8 @@ class Application:
         required = [requirement.identifier for requirement in commit.requires]
         for identifier in (*changed, *renamed, *required):
             self._watch_names(identifier)
+        if any(isinstance(c, CreateTableVersions | PointTableVersions) for c in commit.changes):
+            self._watch_record(ROOT)  # It says whether versions are kept.
         for requirement in commit.requires:
             if isinstance(requirement, NewestVersion):
                 self._watch_versions(requirement.identifier)

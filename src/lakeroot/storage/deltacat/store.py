@@ -39,16 +39,12 @@ from lakeroot.model.spreading import Spread, here
 from lakeroot.objects import Below, Objects, Root, open_root
 from lakeroot.storage.aged_versions import versions_put_before
 from lakeroot.storage.contract import HistoryEntry
-from lakeroot.storage.deltacat.applying import MANAGES_VERSIONS, Application
+from lakeroot.storage.deltacat.applying import Application
 from lakeroot.storage.deltacat.checking import check
 from lakeroot.storage.deltacat.cleaning import TABLES, collect_unowned
 from lakeroot.storage.deltacat.history import history
-from lakeroot.storage.deltacat.translation import (
-    ROOT_NAMESPACE,
-    own_facts,
-    too_deep,
-)
-from lakeroot.storage.deltacat.view import DeltaCatView
+from lakeroot.storage.deltacat.translation import too_deep
+from lakeroot.storage.deltacat.view import DeltaCatView, said_of_versions
 from lakeroot.storage.findings import Finding
 from lakeroot.storage.lance_dir.version_rows import finish
 from lakeroot.storage.overlay import Overlay
@@ -106,8 +102,7 @@ class DeltaCatStore:
         """Tell whether versions of tables are deltas of their streams; in the past, all pinned."""
         if self._snapshot is not None:
             return True
-        own = own_facts(self.read().state.find_namespace(ROOT_NAMESPACE))
-        return bool(own.get(MANAGES_VERSIONS, self._wanted_versions))
+        return self._keeps_versions_in(self.read())
 
     @property
     def is_past(self) -> bool:
@@ -142,7 +137,8 @@ class DeltaCatStore:
         before = DeltaCatView(txn)
         application = Application(txn, now_ms)
         application.rely_on(commit)
-        apply(commit, Overlay(before), now_ms, before.newest_version)
+        draft = Overlay(before, keeps_versions=self._keeps_versions_in(before))
+        apply(commit, draft, now_ms, before.newest_version)
         _refuse_depth(commit)
         self._finish_versions(commit, before)
         lost = self._places_of_dropped(commit, before)
@@ -203,8 +199,10 @@ class DeltaCatStore:
 
     def versions(self, table: Table, branch: str | None) -> Mapping[int, TableVersion]:
         """Give the versions the catalog keeps of a table, by number."""
-        kept = self.read().versions(table) if branch is None else {}
-        if kept or self._snapshot is None:
+        view = self.read()
+        kept = view.versions(table) if branch is None else {}
+        # Where it was switched off, what was kept all the same was not brought up to date.
+        if self._snapshot is None or (kept and said_of_versions(view) is not False):
             return kept
         # Where nothing was kept of a table, the age of its files tells what it had.
         key = object_key(self.uri(table.location))
@@ -251,6 +249,10 @@ class DeltaCatStore:
 
     def close(self) -> None:
         """Nothing is held open."""
+
+    def _keeps_versions_in(self, view: DeltaCatView) -> bool:
+        said = said_of_versions(view)
+        return self._wanted_versions if said is None else said
 
     def _require_table_at(self, location: str) -> None:
         if not self.objects.has_any(location):

@@ -14,6 +14,7 @@ from lakeroot.model.identifiers import Identifier, show
 from lakeroot.model.records import Namespace, Table, TableVersion
 
 ROOT_NAMESPACE: Final = "$root"
+MANAGES_VERSIONS: Final = "table_version_management"
 """The namespace of the tables that are in none; no other can have this name."""
 
 OWN: Final = "lakeroot"

@@ -10,10 +10,12 @@ from lakeroot.metastore.states import LANCE_FORMAT
 from lakeroot.model.identifiers import ROOT, Identifier
 from lakeroot.model.records import Namespace, Record, Table, TableVersion
 from lakeroot.storage.deltacat.translation import (
+    MANAGES_VERSIONS,
     ROOT_NAMESPACE,
     identifier_in,
     is_lance,
     location_directory,
+    own_facts,
     read_namespace,
     read_table,
     read_version,
@@ -112,6 +114,13 @@ class DeltaCatView:
         version = self.state.table_version(stored.namespace, stored.name)
         stream = self.state.find_stream(version, LANCE_FORMAT)
         return None if stream is None else self.state.find_partition(stream)
+
+
+def said_of_versions(view: DeltaCatView) -> bool | None:
+    """Tell whether the catalog keeps versions of tables; nothing if it was never said."""
+    own = own_facts(view.state.find_namespace(ROOT_NAMESPACE))
+    said = own.get(MANAGES_VERSIONS)
+    return None if said is None else bool(said)
 
 
 class KeptVersions(Mapping[int, TableVersion]):

@@ -10,6 +10,7 @@ from lakeroot.model.errors import UnsupportedOperationError
 from lakeroot.model.records import Table, TableVersion
 from lakeroot.storage.aged_versions import versions_put_before
 from lakeroot.storage.lance_dir import placement
+from lakeroot.storage.lance_dir.commits import VERSION_MANAGEMENT
 from lakeroot.storage.lance_dir.store import LanceDirStore
 from lakeroot.storage.lance_dir.version_file import VersionFile
 from lakeroot.storage.lance_dir.view import DirectoryView
@@ -42,7 +43,9 @@ class PastStore(LanceDirStore):
 
     def versions(self, table: Table, branch: str | None) -> Mapping[int, TableVersion]:
         """Give the versions a table had; where no rows tell, the age of its files does."""
-        kept = super().versions(table, branch)
+        said = self._require_manifest().head.table_metadata.get(VERSION_MANAGEMENT)
+        # Where it was switched off, what was kept all the same was not brought up to date.
+        kept = {} if said == "false" else super().versions(table, branch)
         if kept:
             return kept
         key = object_key(self.uri(table.location))

@@ -345,7 +345,7 @@ class LanceDirStore:
         """Do nothing: this is the catalog as it is."""
 
     def _draft(self) -> Overlay:
-        return Overlay(self._view)
+        return Overlay(self._view, keeps_versions=self.keeps_versions)
 
     def _check(self, commit: Commit, draft: Overlay, pending: Rows, now_ms: int) -> Rows:
         for change in commit.changes:

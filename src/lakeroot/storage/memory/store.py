@@ -107,7 +107,7 @@ class MemoryStore:
         """Apply a commit, all or nothing."""
         with self._lock:
             now_ms = int(self._clock() * 1000)
-            draft = Overlay(self.read())
+            draft = Overlay(self.read(), keeps_versions=self._keeps_versions)
             apply(commit, draft, now_ms, self._newest_version)
             self._require_tables(commit)
             self._reserve(commit)

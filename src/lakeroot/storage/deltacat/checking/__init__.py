@@ -26,7 +26,7 @@ from lakeroot.storage.deltacat.checking.revisions import (
 )
 from lakeroot.storage.deltacat.checking.survey import Survey
 from lakeroot.storage.deltacat.cleaning import TABLES, Looking, taken
-from lakeroot.storage.deltacat.view import DeltaCatView
+from lakeroot.storage.deltacat.view import DeltaCatView, said_of_versions
 from lakeroot.storage.findings import Finding, worst_first
 from lakeroot.storage.lance_dir.checking.leftovers import (
     examine_leftovers,
@@ -35,7 +35,11 @@ from lakeroot.storage.lance_dir.checking.leftovers import (
 )
 from lakeroot.storage.lance_dir.checking.survey import list_files
 from lakeroot.storage.lance_dir.checking.tables import examine_table
-from lakeroot.storage.lance_dir.checking.versions import Kept, examine_versions
+from lakeroot.storage.lance_dir.checking.versions import (
+    Kept,
+    examine_unmanaged,
+    examine_versions,
+)
 
 __all__ = ["KINDS", "OWN_KINDS", "check"]
 
@@ -87,6 +91,9 @@ def _lance_tables(survey: Survey, store: Checkable) -> Iterator[Finding]:
     view = DeltaCatView(survey.state)
     found = (view.get(identifier) for identifier in _readable(view))
     looks = [_Look(table, _kept(view, table)) for table in found if isinstance(table, Table)]
+    if said_of_versions(view) is False:
+        yield from examine_unmanaged([look.table.identifier for look in looks if look.kept])
+        looks = [_Look(look.table, {}) for look in looks]
     for findings in survey.spread(_Looking(store, survey.cutoff_ms), looks):
         yield from findings
 

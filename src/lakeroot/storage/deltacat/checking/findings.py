@@ -38,6 +38,7 @@ OWN_KINDS: Final[Mapping[str, Kind]] = {
 KINDS: Final[Mapping[str, Kind]] = {
     **OWN_KINDS,
     **OF_TABLES,
+    "version-row-unmanaged": DIRECTORY_KINDS["version-row-unmanaged"],
     "leftover-unfinished-file": DIRECTORY_KINDS["leftover-unfinished-file"],
 }
 """Every code, and what its findings have in common."""

@@ -17,7 +17,7 @@ from lakeroot.storage.lance_dir.checking.leftovers import examine_unfinished
 from lakeroot.storage.lance_dir.checking.looking import Looked, Looking
 from lakeroot.storage.lance_dir.checking.rows import examine_rows
 from lakeroot.storage.lance_dir.checking.survey import Survey
-from lakeroot.storage.lance_dir.checking.versions import examine_version_rows
+from lakeroot.storage.lance_dir.checking.versions import examine_unmanaged, examine_version_rows
 from lakeroot.storage.lance_dir.dropped import Dropped
 from lakeroot.storage.lance_dir.settings import DirectorySettings
 from lakeroot.storage.spans import GRACE
@@ -58,7 +58,10 @@ def _examined(survey: Survey, spread: Spread) -> Iterator[Finding]:
     looked = list(zip(looks, spread(looking, looks), strict=True))
     tables: set[Identifier] = {look.identifier for look, seen in looked if seen.is_table}
     yield from examine_rows(survey.table.index)
-    yield from examine_version_rows(survey.table.index, tables)
+    if survey.has_stopped_managing:
+        yield from examine_unmanaged(sorted(survey.table.index.listings.versions))
+    else:
+        yield from examine_version_rows(survey.table.index, tables)
     dropped = Dropped(survey.objects)
     for look, seen in looked:
         yield from (one for one in seen.place if _is_so(survey, dropped, look.location, seen, one))

@@ -59,6 +59,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "version-stale": Kind(_INFO, "Nothing has to be done; deleting the version removes the row"),
     "version-unfinished": Kind(_WARNING, _REPAIR, repairable=True),
     "version-direct": Kind(_WARNING, _REPAIR, repairable=True),
+    "version-row-unmanaged": Kind(_WARNING, _REPAIR, repairable=True),
     "version-row-orphan": Kind(_WARNING, "Delete the row of `__manifest` with pylance"),
     "leftover-staged-manifest": Kind(_INFO, _REPAIR, repairable=True),
     "leftover-private-directory": Kind(_INFO, _REPAIR, repairable=True),

@@ -94,6 +94,8 @@ class Survey:
         said = self.table.head.table_metadata.get(VERSION_MANAGEMENT)
         wanted = settings.table_version_management if said is None else said == "true"
         self.manages_versions = wanted and self.manifest.exists
+        # Only if it was said to the catalog: another connection may want what this one does not.
+        self.has_stopped_managing = said == "false"
         self.owned = self._owned()
         self.unowned = self._unowned()
 

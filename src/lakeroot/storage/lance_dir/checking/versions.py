@@ -1,8 +1,8 @@
 """Are the versions that the catalog keeps of a table in step with the files of the table."""
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -24,6 +24,7 @@ from lakeroot.tables.versions import (
 )
 
 Kept = Mapping[int, TableVersion]
+_SOME: Final = 3
 
 
 def examine_versions(
@@ -121,6 +122,19 @@ def examine_version_rows(index: Index, tables: Collection[Identifier]) -> Iterat
             f"The version row {name} belongs to nothing",
             why,
             identifier=row.identifier,
+        )
+
+
+def examine_unmanaged(tables: Sequence[Identifier]) -> Iterator[Finding]:
+    """Say that versions are kept which nobody asks for: management is switched off."""
+    if tables:
+        names = ", ".join(map(show, tables[:_SOME])) + (", ..." if len(tables) > _SOME else "")
+        yield finding(
+            "version-row-unmanaged",
+            names,
+            f"The catalog keeps versions of {names}, though its version management is switched off",
+            "they were added at the moment it was, and are not brought up to date",
+            identifier=tables[0],
         )
 
 
