@@ -79,6 +79,68 @@ def test_dropped_columns_are_gone(nested: TableHandle) -> None:
     assert schema(nested).names == ["id", "meta"]
 
 
+@pytest.mark.parametrize(
+    ("version", "dropped", "is_refused"),
+    [
+        ("2.2", ["id", "list", "s"], True),
+        ("2.2", ["id", "list", "s.a"], False),
+        ("2.2", ["id", "list", "s.a", "s.b.x", "s.b.y"], True),
+        ("2.2", ["id", "s", "list.item.x"], False),
+        ("2.2", ["id", "s", "list.item"], True),
+        ("2.2", ["null", "id", "s"], False),
+        ("2.2", ["null.x", "id", "s.b"], False),
+        # Lance drops the whole list here.
+        ("2.1", ["id", "s", "list.item.x"], True),
+        ("2.0", ["id", "s", "list.item.x"], True),
+        ("2.0", ["id", "list", "s.b"], False),
+    ],
+)
+def test_columns_are_not_dropped_if_rows_would_have_no_file(
+    empty: TableHandle,
+    version: str,
+    dropped: list[str],
+    is_refused: bool,
+    snapshot: Snapshot,
+) -> None:
+    pair = {"x": 1, "y": 2}
+    content = pa.Table.from_pylist([{"id": 1, "list": [pair], "s": {"a": 1, "b": pair}}])
+    dataset = lance.write_dataset(content, empty.location, data_storage_version=version)
+    # It is in no file, and neither is what the second fragment lacks.
+    dataset.add_columns(pa.schema([pa.field("null", pa.struct({"x": pa.int64()}))]))
+    more = content.append_column("null", pa.array([{"x": 1}]))
+    lance.write_dataset(more, empty.location, mode="append")
+    before = snapshot(empty)
+
+    if is_refused:
+        with pytest.raises(errors.InvalidInputError, match="nobody could read them"):
+            columns.drop_columns(empty, dropped)
+        assert snapshot(empty) == before
+    else:
+        columns.drop_columns(empty, dropped)
+    assert lance.dataset(empty.location).to_table().num_rows == 2
+
+
+def test_a_table_without_rows_drops_columns_that_have_files_or_not(empty: TableHandle) -> None:
+    dataset = lance.write_dataset(pa.table({"id": pa.array([], pa.int64())}), empty.location)
+    dataset.add_columns(pa.schema([pa.field("null", pa.int64())]))
+
+    columns.drop_columns(empty, ["id"])
+
+    assert schema(empty).names == ["null"]
+    with pytest.raises(errors.InvalidInputError):
+        columns.drop_columns(empty, ["null"])
+
+
+def test_a_column_that_got_its_values_may_stay_alone(empty: TableHandle) -> None:
+    dataset = lance.write_dataset(pa.table({"id": [1, 2]}), empty.location)
+    dataset.add_columns(pa.schema([pa.field("null", pa.int64())]))
+    rows.update(empty, {"null": "id + 1"})
+
+    columns.drop_columns(empty, ["id"])
+
+    assert lance.dataset(empty.location).to_table().to_pydict() == {"null": [2, 3]}
+
+
 def test_a_branch_has_columns_of_its_own(nested: TableHandle) -> None:
     refs.create_branch(nested, "dev")
 

@@ -13,6 +13,8 @@ from lakeroot.tables.expressions import check_new_name, planned_schema, whole
 from lakeroot.tables.handle import TableHandle, on_latest
 from lakeroot.tables.rows import Committed, committed
 
+_WHOLE_LISTS = ("0.1", "2.0", "2.1")
+
 
 @dataclass(frozen=True, slots=True)
 class ColumnAlteration:
@@ -99,10 +101,52 @@ def drop_columns(
     def change(dataset: LanceDataset) -> Committed:
         for path in columns:
             _field(dataset, path)
+        require_values_left(dataset, columns)
         dataset.drop_columns(list(columns))
         return Committed(*committed(dataset))
 
     return on_latest(handle, "Dropping columns", branch, change)
+
+
+def require_values_left(dataset: LanceDataset, columns: Iterable[str]) -> None:
+    """Refuse to drop columns, found by their paths, if rows were left without any file of values.
+
+    A column that was added without values is in no file. Lance drops files of which no column is
+    left, and then cannot read rows that have no file, nor say how many they are.
+    """
+    dropped = {_field(dataset, path).id() for path in columns}
+    # Only in the newest format does Lance drop a part of a list; in others, the list goes with it.
+    whole_lists = dataset.data_storage_version in _WHOLE_LISTS
+    left: set[int] = set()
+    for each in dataset.lance_schema.fields():
+        left |= _left(each, dropped, whole_lists=whole_lists)
+    if not left:
+        return  # That no column is left is refused, whatever the rows.
+    for fragment in dataset.get_fragments():
+        if all(left.isdisjoint(file.fields) for file in fragment.metadata.files):
+            raise InvalidInputError(
+                "These columns cannot be dropped",
+                "the others were added without values to some rows, which would be in no file of"
+                " the table: nobody could read them",
+                "Give a column that stays values first, by an update or a backfill of all rows, or"
+                " overwrite the table",
+            )
+
+
+def _left(one: Any, dropped: set[int], *, whole_lists: bool) -> set[int]:
+    """Collect the numbers of a field, and of those inside of it, that a drop leaves."""
+    if one.id() in dropped:
+        return set()
+    inside = one.children()
+    parts = [_left(child, dropped, whole_lists=whole_lists) for child in inside]
+    left = set().union(*parts)
+    if inside and not left:
+        return set()
+    if whole_lists and not pa.types.is_struct(one.to_arrow().type):
+        every = [_left(child, set(), whole_lists=True) for child in inside]
+        if parts != every:
+            return set()
+    return left | {one.id()}
 
 
 def update_schema_metadata(
