@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from lance_namespace import ConcurrentModificationError, TableNotFoundError
 
-from lakeroot import DirectoryNamespace
+from lakeroot import DirectoryNamespace, IcebergNamespace
 from lakeroot.model.commits import (
     Commit,
     CreateTableVersions,
@@ -25,6 +25,7 @@ from lakeroot.namespace import transaction
 from lakeroot.namespace.caring import CaredNamespace
 from lakeroot.namespace.reading import still
 from lakeroot.objects import parse_root
+from lakeroot.server import Settings, serving
 from lakeroot.storage.contract import Store
 from lakeroot.storage.deltacat import DeltaCatStore
 from lakeroot.storage.lance_dir.settings import DirectorySettings
@@ -277,6 +278,31 @@ def test_transactions_that_read_what_others_write_come_one_after_the_other(
         notes = lance.dataset(namespace_client=catalog, table_id=[lane]).to_table()
         found += notes["total"].to_pylist()
     assert sorted(found) == list(range(10))
+
+
+def test_an_iceberg_catalog_is_looked_at_before_the_commit(root: Path) -> None:
+    directory = {"root": str(root), "table_version_management": "true"}
+    settings = Settings(
+        port=0, impl="lakeroot.DirectoryNamespace", properties=directory, log_requests=False
+    )
+    with serving(settings) as url:
+        catalog = IcebergNamespace(
+            endpoint=f"{url}/iceberg", managed_by="impl", native_lance_tables="true"
+        )
+        catalog.create_namespace({"id": ["n"]})
+        for name in ("a", "b"):
+            lance.write_dataset(ROWS, namespace_client=catalog, table_id=["n", name])
+        with catalog.transaction() as tx:
+            tx.append("n.b", tx.dataset("n.a").to_table())
+        with pytest.raises(ConcurrentModificationError) as refused:
+            with catalog.transaction() as tx:
+                tx.append("n.b", tx.dataset("n.a").to_table())
+                append(opener("catalog decides", root)(), "n", "a")
+
+        # It has no history that would tell who it was.
+        assert "is at version 2 now. Nothing was changed" in str(refused.value)
+        assert row_count(catalog, "n", "b") == 6
+        catalog.close()
 
 
 def stores(root: Path) -> list[Store]:

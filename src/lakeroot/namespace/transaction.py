@@ -337,7 +337,7 @@ class Transaction:
                 if self._has_read or attempt + 1 == _ATTEMPTS:
                     raise ConcurrentModificationError(
                         "The transaction was not published",
-                        f"{conflict.what}. {self._winner(conflict) or conflict.why}",
+                        _sentences(conflict.what, self._winner(conflict) or conflict.why),
                         "Nothing was changed; run it again",
                     ) from error
                 time.sleep(random.uniform(0, min(0.01 * 2**attempt, 1)))  # noqa: S311
@@ -429,7 +429,9 @@ class Transaction:
         what = error.what if isinstance(error, LakerootError) else str(error)
         return OutdatedError(
             "The transaction was not published",
-            f"{show(identifier)} was changed meanwhile: {what}. {self._last_change(identifier)}",
+            _sentences(
+                f"{show(identifier)} was changed meanwhile: {what}", self._last_change(identifier)
+            ),
             "Nothing was changed; look at the table, and run it again",
         )
 
@@ -478,6 +480,10 @@ class Transaction:
         for table in self._created.values():
             self._catalog.store.files(table).delete_directory("")
         self._start()
+
+
+def _sentences(*parts: str) -> str:
+    return ". ".join(part for part in parts if part)
 
 
 def _identifier(names: Names) -> Identifier:
