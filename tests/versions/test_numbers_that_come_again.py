@@ -15,7 +15,7 @@ from lance_namespace import (
 )
 
 from lakeroot import DirectoryNamespace
-from lakeroot.catalog.version_identity import DIGEST, SMALL, digest_of, is_of
+from lakeroot.catalog.version_identity import DIGEST, digest_of, is_of
 from lakeroot.model.records import TableVersion
 from lakeroot.tables.versions import manifest_name
 from tests.versions.disk import rewrite_row, version_rows
@@ -97,11 +97,7 @@ def test_a_catalog_that_was_copied_shows_its_past(
     assert numbers(copied.at(version=then), "t") == [1, 2]
 
 
-@pytest.mark.parametrize("is_small", [True, False])
-def test_what_was_taken_in_is_told_apart_as_well(
-    catalog: Any, monkeypatch: pytest.MonkeyPatch, is_small: bool
-) -> None:
-    monkeypatch.setattr("lakeroot.catalog.versions.SMALL", SMALL if is_small else 0)
+def test_what_was_taken_in_is_told_apart_as_well(catalog: Any) -> None:
     make_table(catalog, "t")
     direct_append(place_of(catalog, "t"))
     append(catalog, "t")
@@ -112,8 +108,23 @@ def test_what_was_taken_in_is_told_apart_as_well(
     delete(catalog, 2, 3)
     lance.write_dataset(ROWS.slice(0, 2), namespace_client=catalog, table_id=["t"], mode="append")
 
-    # Without a digest it is told by its time, as far as clocks can be trusted, and by its size.
-    assert numbers(catalog.at(version=then), "t") == ([1] if is_small else [1, 2])
+    assert numbers(catalog.at(version=then), "t") == [1]
+
+
+def test_a_large_manifest_is_taken_in_without_being_read(
+    managed: DirectoryNamespace, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakeroot.catalog.versions.SMALL", 0)
+    make_table(managed, "t")
+    direct_append(place_of(managed, "t"))
+    append(managed, "t")
+    then = newest(managed)
+    append(managed, "t")
+
+    assert DIGEST not in version_rows(root)["t$2"]
+    assert numbers(managed.at(version=then), "t") == [1, 2, 3]
+    delete(managed, 3, 4)
+    assert numbers(managed.at(version=then), "t") == [1, 2]
 
 
 def test_the_past_is_shown_after_management_was_switched_off(managed: DirectoryNamespace) -> None:
