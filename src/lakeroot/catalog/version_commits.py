@@ -34,6 +34,7 @@ from lakeroot.model.commits import (
     DeregisterTable,
     PointTableVersions,
     RegisterTable,
+    Requirement,
     Unchanged,
 )
 from lakeroot.model.errors import (
@@ -166,14 +167,17 @@ class VersionCommits:
         others: Sequence[Change] = (),
         message: str = "",
         deletions: Sequence[Deletion] = (),
+        relies_on: Callable[[], Sequence[Requirement]] = tuple,
     ) -> list[TableVersion]:
         """Commit staged versions and other changes of the catalog together, all or nothing.
 
-        The manifests of versions that are deleted stay; they are for the caller to discard.
+        What the caller relies on is looked at before each attempt, and raises what has changed; it
+        must still hold in the commit. The manifests of versions that are deleted stay; they are for
+        the caller to discard.
         """
         turns = self._catalog.turns
         try:
-            created = self._commit_staged(staged, others, message, deletions)
+            created = self._commit_staged(staged, others, message, deletions, relies_on)
         except TableVersionAlreadyExistsError:
             if len(staged) == 1 and (turn := self._versions.turn_at(staged[0].table)):
                 turns.lost(turn)
@@ -187,16 +191,17 @@ class VersionCommits:
         others: Sequence[Change],
         message: str,
         deletions: Sequence[Deletion],
+        relies_on: Callable[[], Sequence[Requirement]],
     ) -> list[TableVersion]:
         now_ms = int(time.time() * 1000)
         flushed = _Flushing(staged)
         for attempt in range(_ATTEMPTS):
-            unchanged = self._unchanged(staged, others, deletions)
+            required = [*self._unchanged(staged, others, deletions), *relies_on()]
             changes, already = self._plan(staged, others, deletions, now_ms)
             flushed.wait(changes)
             try:
                 if changes:
-                    self._catalog.commit(*changes, requires=unchanged, message=message)
+                    self._catalog.commit(*changes, requires=required, message=message)
             except ConcurrentModificationError:
                 # Planned on what has changed since: either ours is taken now, and the next plan
                 # says so, or somebody took in what we were going to take in.

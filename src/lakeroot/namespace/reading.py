@@ -5,17 +5,11 @@ no table has changed from its own look to the last one. The commit requires the 
 inside of its atomic step.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from lakeroot.catalog import Catalog
 from lakeroot.catalog.versions import TableVersions
-from lakeroot.model.commits import (
-    Change,
-    Committed,
-    NewestVersion,
-    Requirement,
-    Unchanged,
-)
+from lakeroot.model.commits import NewestVersion, Requirement, Unchanged
 from lakeroot.model.errors import ConcurrentModificationError
 from lakeroot.model.identifiers import Identifier, show
 from lakeroot.model.records import Table
@@ -62,24 +56,3 @@ def still(
             raise ChangedError(identifier, f"{show(identifier)} was not there, and now it is")
         required.append(Unchanged(identifier, None))
     return required
-
-
-class Relying(Catalog):
-    """A catalog whose next commit is refused unless what it relies on still holds."""
-
-    def __init__(self, catalog: Catalog, required: Callable[[], list[Requirement]]) -> None:
-        super().__init__(catalog.store, catalog.author)
-        self.turns = catalog.turns
-        self._catalog = catalog
-        self._required = required
-        self._is_made = False
-
-    def commit(
-        self, *changes: Change, requires: Iterable[Requirement] = (), message: str = ""
-    ) -> Committed:
-        """Apply changes together or not at all."""
-        # Whatever follows a commit, such as taking it back, relies on nothing.
-        more = [] if self._is_made else self._required()
-        done = self._catalog.commit(*changes, requires=[*requires, *more], message=message)
-        self._is_made = True
-        return done

@@ -40,7 +40,7 @@ from lakeroot.model.records import Table
 from lakeroot.model.rules import require_room_for_table
 from lakeroot.model.texts import require_text
 from lakeroot.namespace.border import ecosystem_error, translated
-from lakeroot.namespace.reading import ChangedError, Relying, still
+from lakeroot.namespace.reading import ChangedError, still
 from lakeroot.namespace.staging import ReplacedError, StagingClient
 from lakeroot.storage.contract import HistoryEntry
 from lakeroot.storage.overlay import Overlay
@@ -203,6 +203,8 @@ class Transaction:
 
     def _still(self) -> list[Requirement]:
         """See whether all that was read is as it was; say what keeps it so until the commit."""
+        if not self._read and not self._missed:
+            return []
         read = map(self._staging.base, sorted(self._read))
         return still(self._catalog, read, self._missed - self._created.keys())
 
@@ -369,20 +371,15 @@ class Transaction:
         staged = self._staging.staged
         try:
             if others or staged:
-                VersionCommits(self._relied_on()).commit_staged(staged, others, self._message)
+                VersionCommits(self._catalog).commit_staged(
+                    staged, others, self._message, relies_on=self._still
+                )
         except (AlreadyExistsError, NamespaceNotFoundError, TableNotFoundError) as error:
             raise self._told(error) from error
         try:
             self._staging.forget_copies()
         except LakerootError as error:
             _LOG.warning("The transaction is published, but copies are left over: %s", error)
-
-    def _relied_on(self) -> Catalog:
-        """Give the catalog, for a commit that is refused if what was read has changed."""
-        if not self._read and not self._missed:
-            return self._catalog
-        self._still()
-        return Relying(self._catalog, self._still)
 
     def _winner(self, conflict: LakerootError) -> str:
         """Tell who committed what this transaction wanted, or had not seen."""
