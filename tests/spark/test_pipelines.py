@@ -64,6 +64,26 @@ def doubled(spark, frames):
     return frames["raw"].selectExpr("id", "price * 2 AS price")
 
 
+def nothing(spark, frames):
+    frames["raw"].count  # noqa: B018  # and no return
+
+
+def listed(spark, frames):
+    return [frames["raw"]]
+
+
+def of_another_frame(spark, frames):
+    return json.loads("{}", object_hook=lambda _: frames["wrong"])
+
+
+def of_another_column(spark, frames):
+    return frames["raw"].select("wrong")
+
+
+def of_too_little(spark):
+    return spark.range(1)
+
+
 def rows_of(client, *names):
     table = lance.dataset(namespace_client=client, table_id=list(names))
     return sorted(tuple(row.values()) for row in table.to_table().to_pylist())
@@ -297,6 +317,32 @@ def test_tables_keep_stable_row_ids_where_they_are_asked_for(spark, root, manage
     pipelines.run(spark, pipeline(root, target))
     table = lance.dataset(namespace_client=managed, table_id=["shop", "t"])
     assert table.has_stable_row_ids
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        ("nothing", r"'x' of pipeline '\w+' gave None\. .*:nothing must return a Spark DataFrame"),
+        ("listed", r"'x' .* gave a list\. "),
+        (
+            "of_another_frame",
+            r"'x' .* failed\. KeyError: 'wrong' \(.*test_pipelines\.py, line LINE\)",
+        ),
+        (
+            "of_another_column",
+            r"'x' .* AnalysisException: .*wrong.* \(.*pipelines\.py, line LINE\)",
+        ),
+        ("of_too_little", r"'x' .* TypeError: of_too_little\(\) .*\(spark, frames\)"),
+    ],
+)
+def test_a_function_that_is_no_step_is_named_with_what_is_wrong(
+    spark, root, managed, function, says
+):
+    step = Step(name="x", python=f"{__name__}:{function}")
+    line = globals()[function].__code__.co_firstlineno + 1
+    with pytest.raises(InvalidInputError, match=says.replace("LINE", str(line))) as refused:
+        pipelines.run(spark, pipeline(root, Target(table="shop.t", source="x"), steps=(step,)))
+    assert refused.value.code == 13
 
 
 def test_a_plan_fails_where_the_run_would(root, managed):

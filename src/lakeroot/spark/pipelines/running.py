@@ -15,7 +15,6 @@ from lakeroot.spark.catalogs import TableRef, exists, locate
 from lakeroot.spark.commits import JOB, MESSAGE
 from lakeroot.spark.distribute import until_uncontested
 from lakeroot.spark.failures import translated
-from lakeroot.spark.functions import function_named
 from lakeroot.spark.merge_clauses import (
     DELETE,
     INSERT,
@@ -42,6 +41,7 @@ from lakeroot.spark.pipelines.publications import (
     ref_of,
     rows_noted,
 )
+from lakeroot.spark.pipelines.python_steps import frame_of
 from lakeroot.spark.pipelines.views import lent
 from lakeroot.spark.publishing import (
     NotPublished,
@@ -227,11 +227,11 @@ class _Run:
         )
 
     def _step(self, step: Step) -> DataFrame:
-        with translated(f"Step {step.name!r} of pipeline {self.pipeline.name!r} failed"):
-            if step.sql is not None:
-                return self.spark.sql(step.sql)
-            made: DataFrame = function_named(str(step.python))(self.spark, dict(self.frames))
-            return made
+        which = f"Step {step.name!r} of pipeline {self.pipeline.name!r}"
+        if step.sql is None:
+            return frame_of(self.spark, self.frames, str(step.python), which)
+        with translated(f"{which} failed"):
+            return self.spark.sql(step.sql)
 
     def _checked(self, target: Target) -> int:
         """Compute the rows of a table once, and check them."""
