@@ -76,7 +76,7 @@ def test_what_is_wrong_with_an_iceberg_catalog_is_said_in_one_line(
     spark, root, catalog, iceberg
 ) -> None:
     _, told = iceberg
-    with pytest.raises(TableNotFoundError, match=r"air\.none"):
+    with pytest.raises(TableNotFoundError, match=r"air\.none.* the key `catalog`"):
         ingested(spark, root, "air.none", told)
     with pytest.raises(InvalidInputError, match="URI missing") as refused:
         ingested(spark, root, "air.none", {})

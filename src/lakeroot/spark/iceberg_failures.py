@@ -15,6 +15,10 @@ from lakeroot.model.errors import (
 from lakeroot.spark.failures import explained
 
 CATALOG = "Check what pyiceberg is told of the catalog: `type`, `uri`, `warehouse`, `token`"
+_NAMES = (
+    "Check the name, and the catalog; one in an SQL database has tables only under its own name,"
+    " which the key `catalog` gives"
+)
 _REQUEST_TIMEOUT = 408  # from a gateway, it may mean the catalog behind it
 
 
@@ -35,7 +39,7 @@ def _said(what: str, error: Exception, fix: str) -> LakerootError:
 
     why = first_line(error)
     if isinstance(error, (iceberg.NoSuchTableError, iceberg.NoSuchNamespaceError)):
-        return TableNotFoundError(what, why, "Check the name, and the catalog")
+        return TableNotFoundError(what, why, _NAMES)
     if isinstance(error, (iceberg.UnauthorizedError, iceberg.OAuthError)):
         return UnauthenticatedError(what, why, CATALOG)
     if isinstance(error, iceberg.ForbiddenError):
