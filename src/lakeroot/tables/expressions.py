@@ -2,7 +2,8 @@
 
 Lance puts an expression into a statement and takes one part of that, so it passes over whatever
 follows the expression: ``id = 1 LIMIT 5`` deletes all rows whose id is 1. A name with a NUL inside
-cannot leave Lance again: reading it ends the process.
+cannot leave Lance again: reading it ends the process. So does an expression that is too deep, and
+some never end; `depths` finds both.
 """
 
 import re
@@ -12,6 +13,7 @@ import pyarrow as pa
 from lance import LanceDataset
 
 from lakeroot.model.errors import InvalidInputError
+from lakeroot.tables.depths import OPAQUE, check_depth
 
 RESERVED: Final = frozenset(
     {
@@ -26,9 +28,6 @@ RESERVED: Final = frozenset(
 
 _PLAIN: Final = re.compile(r"[\w.]+")
 _PARENTHESIS: Final = re.compile(r"[()]")
-_QUOTED: Final = re.compile(
-    r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|--[^\n]*|/\*.*?\*/""", re.DOTALL
-)
 
 
 def whole(expression: str) -> str:
@@ -40,10 +39,11 @@ def whole(expression: str) -> str:
         expression = _without_semicolon(expression)
     if not expression.strip():
         raise InvalidInputError("An SQL expression is empty", fix="Write one, or leave it out")
+    check_depth(expression)
     if _PLAIN.fullmatch(expression):
         return expression
     depth = 0
-    for sign in _PARENTHESIS.findall(_QUOTED.sub("", expression)):
+    for sign in _PARENTHESIS.findall(OPAQUE.sub("", expression)):
         depth += 1 if sign == "(" else -1
         if depth < 0:
             raise InvalidInputError(
@@ -56,7 +56,7 @@ def whole(expression: str) -> str:
 def _without_semicolon(expression: str) -> str:
     """Leave out the semicolon at the end, before nothing but comments."""
     # As long as the expression: comments become blank, and what is quoted does not.
-    bare = _QUOTED.sub(lambda it: (" " if it[0][0] in "-/" else "x") * len(it[0]), expression)
+    bare = OPAQUE.sub(lambda it: (" " if it[0][0] in "-/" else "x") * len(it[0]), expression)
     end = len(bare.rstrip())
     return expression[: end - 1] + expression[end:] if bare[:end].endswith(";") else expression
 
