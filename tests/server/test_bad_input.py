@@ -90,6 +90,37 @@ def test_a_bad_json_body_is_refused(http: Client, catalog: Any, body: bytes) -> 
     assert catalog() == before
 
 
+def test_a_field_that_is_misspelt_is_refused_and_an_unknown_one_passed_over(http: Client) -> None:
+    http.post("/v1/table/t/create", stream(ROWS), headers=ARROW)
+    update = {"updates": [["id", "7"]]}
+    wrong = http.post("/v1/table/t/update", {**update, "predicte": "id = 1"})
+    shaped(wrong, 400, 13)
+    assert "'predicate'" in wrong.json["error"] + wrong.json["detail"]
+    shaped(http.post("/v1/table/t/query", {"k": 1, "fastSearch": True}), 400, 13)
+    merge = "/v1/table/t/merge_insert?on=id&when_matched_update_al=true"
+    shaped(http.post(merge, stream(ROWS), headers=ARROW), 400, 13)
+    assert http.post("/v1/table/t/count_rows", {"predicate": "id = 7"}).json == 0
+    assert http.post("/v1/table/t/count_rows", {"of_the_future": 1}).status == 200
+
+
+def test_a_query_needs_no_vector(http: Client) -> None:
+    http.post("/v1/table/t/create", stream(ROWS), headers=ARROW)
+    assert http.post("/v1/table/t/query", {"k": 1, "filter": "id > 1"}).status == 200
+    explained = {"query": {"k": 1, "filter": "id > 1", "vector": None}}
+    assert http.post("/v1/table/t/explain_plan", explained).status == 200
+
+
+def test_an_expression_that_would_end_the_server_is_refused(http: Client) -> None:
+    http.post("/v1/table/t/create", stream(ROWS), headers=ARROW)
+    for deep in ("+".join(["id"] * 4_000), "coalesce(" * 40 + "id" + ",1)" * 40):
+        shaped(http.post("/v1/table/t/count_rows", {"predicate": f"{deep} > 1"}), 400, 13)
+        aliases = {"column_aliases": {"x": deep}}
+        shaped(http.post("/v1/table/t/query", {"k": 1, "columns": aliases}), 400, 13)
+        update = {"updates": [["id", deep]]}
+        shaped(http.post("/v1/table/t/update", update), 400, 13)
+    assert http.get("/healthz").status == 200
+
+
 def test_a_body_of_another_kind_is_refused(http: Client) -> None:
     form = {"content-type": "application/x-www-form-urlencoded"}
     shaped(http.post("/v1/namespace/a/create", b"a=b", headers=form), 415, 13)

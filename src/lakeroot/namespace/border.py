@@ -1,8 +1,10 @@
 """The border of the Lance ecosystem: requests are read here, errors are translated here."""
 
+import difflib
 import functools
 import logging
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import lance_namespace
@@ -59,15 +61,67 @@ def read(model: type[Request], request: object) -> Request:
         return request
     if isinstance(request, pydantic.BaseModel):
         request = request.model_dump(by_alias=True, exclude_none=True)
+    elif isinstance(request, Mapping):
+        check_keys(model, request)
     if not isinstance(request, Mapping):
         raise InvalidInputError(f"A {model.__name__} is expected, not a {type(request).__name__}")
     try:
-        return model.model_validate({k: v for k, v in request.items() if v is not None})
+        given = {k: v for k, v in request.items() if v is not None}
+        return model.model_validate(completed(model, given))
     except pydantic.ValidationError as error:
         problems = "; ".join(
             f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()
         )
         raise InvalidInputError(f"This is not a {model.__name__}", problems) from error
+
+
+def check_keys(model: type[pydantic.BaseModel], given: Iterable[str]) -> None:
+    """Refuse a key that is a field of the model misspelt: without it, a request means another.
+
+    An update without its predicate changes every row. Keys that resemble no field that was left
+    out are passed over, as the specification asks: they may be those of newer clients.
+    """
+    fields = _fields(model)
+    if fields.issuperset(given):
+        return
+    left_out = sorted(fields.difference(given))
+    for key in given:
+        if key in fields or not isinstance(key, str):
+            continue
+        # They are written with underscores; in some languages they are called vectorColumn.
+        plain = _HUMP.sub("_", key).lower().replace("-", "_")
+        if near := difflib.get_close_matches(plain, left_out, 1, _ALIKE):
+            raise InvalidInputError(
+                f"A {model.__name__} has no field {key!r}",
+                "nothing would be done with it",
+                f"Write {near[0]!r}",
+            )
+
+
+def completed(model: type[pydantic.BaseModel], given: dict[str, Any]) -> dict[str, Any]:
+    """Give a query without a vector an empty one: its model asks for one, whatever is searched."""
+    if model in _SEARCHES:
+        if given.get("vector") is None:
+            return {**given, "vector": {}}
+    elif model is lance_namespace.ExplainTableQueryPlanRequest:
+        query = given.get("query")
+        if isinstance(query, Mapping) and query.get("vector") is None:
+            return {**given, "query": {**query, "vector": {}}}
+    return given
+
+
+_SEARCHES: Final = (
+    lance_namespace.QueryTableRequest,
+    lance_namespace.AnalyzeTableQueryPlanRequest,
+)
+_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_ALIKE: Final = 0.8
+
+
+@functools.cache
+def _fields(model: type[pydantic.BaseModel]) -> frozenset[str]:
+    aliases = (field.alias for field in model.model_fields.values())
+    return frozenset(model.model_fields) | {alias for alias in aliases if alias}
 
 
 def operation(

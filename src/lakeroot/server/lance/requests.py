@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from lakeroot.model.errors import InvalidInputError
 from lakeroot.model.identifiers import DELIMITER
+from lakeroot.namespace.border import check_keys, completed
 from lakeroot.server.bodies import parse_json
 from lakeroot.server.lance.routes import Body, Route
 from lakeroot.server.wire import Request, decoded
@@ -58,7 +59,8 @@ def fields_of(
         if "+" in parts[3] and fields.get("index_name") not in (None, name):
             name = decoded(parts[3])
         _put(fields, "index_name", name)
-    return fields
+    check_keys(route.request, {*fields, *request.query} if request.query_string else fields)
+    return completed(route.request, fields)
 
 
 def _spaced(segment: str, delimiter: str = "") -> str:
