@@ -254,6 +254,11 @@ def _refuse_unwritable(kind: st.DataType, path: str) -> None:
     if isinstance(kind, st.ArrayType):
         _refuse_unwritable(kind.elementType, f"{path}.element")
     elif isinstance(kind, st.MapType):
+        if isinstance(kind.keyType, st.NullType):
+            raise TableSchemaValidationError(
+                f"Column {path!r} is a map whose keys have no type, as map() makes it",
+                fix="Cast it to the map that is meant: CAST(map() AS MAP<STRING, STRING>)",
+            )
         _refuse_unwritable(kind.keyType, f"{path}.key")
         _refuse_unwritable(kind.valueType, f"{path}.value")
     elif isinstance(kind, st.StructType):
@@ -263,6 +268,18 @@ def _refuse_unwritable(kind: st.DataType, path: str) -> None:
         raise TableSchemaValidationError(
             f"Column {path!r} has the Spark type {kind.simpleString()}, which Lance cannot hold",
             fix="Cast it (for example to string) or drop it before the write",
+        )
+    elif isinstance(kind, st.CharType | st.VarcharType):
+        raise TableSchemaValidationError(
+            f"Column {path!r} has the Spark type {kind.simpleString()}, which Lance cannot hold",
+            "it keeps strings of any length",
+            "Use STRING (in a query: CAST(... AS STRING))",
+        )
+    elif isinstance(kind, st.StringType) and not kind.isUTF8BinaryCollation():
+        raise TableSchemaValidationError(
+            f"Column {path!r} is a {kind.simpleString()}, which Lance cannot hold",
+            "a table keeps the letters, and would compare them otherwise",
+            "Use STRING (in a query: CAST(... AS STRING)), and say COLLATE where you compare",
         )
 
 

@@ -152,17 +152,19 @@ public class LakerootCatalog implements StagingTableCatalog, SupportsNamespaces 
   ObjectNode described(String op, Identifier ident, TableInfo info) {
     ObjectNode request = about(op, ident);
     request.put("schema", info.schema().json());
-    request.put("partitions", info.partitions().length);
+    ArrayNode partitions = request.putArray("partitions");
+    for (int i = 0; i < info.partitions().length; i++)
+      partitions.add(info.partitions()[i].name());
     bridge.put(request, "properties", info.properties());
-    if (saving()) request.put("unsaid", SQLConf.get().defaultDataSourceName());
+    if (asks("DataFrameWriter")) request.put("unsaid", SQLConf.get().defaultDataSourceName());
     return request;
   }
 
-  // Whether it is saveAsTable that asks, which names a format if the user names none.
-  static boolean saving() {
+  // Who asks: saveAsTable names a format if the user names none, and SHOW CREATE TABLE is to be run.
+  static boolean asks(String who) {
     StackTraceElement[] calls = Thread.currentThread().getStackTrace();
     for (int i = 0; i < calls.length; i++)
-      if (calls[i].getClassName().endsWith("DataFrameWriter")) return true;
+      if (calls[i].getClassName().endsWith(who)) return true;
     return false;
   }
 
@@ -221,7 +223,8 @@ public class LakerootCatalog implements StagingTableCatalog, SupportsNamespaces 
   }
 
   void describe(ObjectNode change, TableChange.AddColumn column) {
-    change.put("type", column.dataType().json());
+    // Of a type alone the JSON says no collation; of a column it does.
+    change.put("field", new StructType().add("new", column.dataType()).json());
     change.put("nullable", column.isNullable());
     if (column.comment() != null) change.put("comment", column.comment());
     if (column.position() != null) change.put("position", column.position().toString());

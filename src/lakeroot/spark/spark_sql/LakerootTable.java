@@ -46,7 +46,12 @@ class LakerootTable
 
   public StructType schema() { return schema; }
 
-  public Map properties() { return bridge.map((JsonNode) found.get("properties")); }
+  // The version is no property that a table could be made with.
+  public Map properties() {
+    Map all = bridge.map((JsonNode) found.get("properties"));
+    if (LakerootCatalog.asks("ShowCreateTableExec")) all.remove("version");
+    return all;
+  }
 
   public Set capabilities() {
     Set set = new HashSet();

@@ -61,20 +61,15 @@ def _added(dataset: Any, changes: Iterable[Change], ref: TableRef) -> pa.Schema:
         _refuse_clauses(change, above, ref)
         if name in dataset.schema.names:
             raise InvalidInputError(f"Table {ref} already has a column {name!r}")
-        fields.append(
-            {
-                "name": name,
-                "type": json.loads(change["type"]),
-                "nullable": True,
-                "metadata": {COMMENT: change["comment"]} if "comment" in change else {},
-            }
-        )
+        (new,) = st.StructType.fromJson(json.loads(change["field"])).fields
+        comment = {COMMENT: change["comment"]} if "comment" in change else {}
+        fields.append(st.StructField(name, new.dataType, metadata=comment))
     if dataset.data_storage_version == _FIRST_FORMAT:
         raise UnsupportedOperationError(
             "A table in the first version of Lance's files takes no new columns",
             fix="Write it anew with CREATE OR REPLACE TABLE",
         )
-    said = st.StructType.fromJson({"type": "struct", "fields": fields})
+    said = st.StructType(fields)
     return with_clauses(table_schema(said), said)
 
 

@@ -206,7 +206,7 @@ def _create_like(spark: SparkSession, ref: TableRef, statement: Statement) -> Da
     properties = _properties(statement)
     if not statement.finished:
         raise _unserved(f"CREATE TABLE ... LIKE ... {statement.until()}")
-    request = {"schema": schema.json(), "properties": properties, "partitions": 0}
+    request = {"schema": schema.json(), "properties": properties, "partitions": ()}
     creating.check(ref, request)
     finish(creating.alike(ref, request, columns), [])
     return _nothing(spark)
@@ -223,7 +223,7 @@ def _nullable(schema: st.StructType) -> st.StructType:
 
 
 def _checked(ref: TableRef, schema: st.StructType, mode: str, properties: dict[str, str]) -> Any:
-    request = {"mode": mode, "schema": schema.json(), "properties": properties, "partitions": 0}
+    request = {"mode": mode, "schema": schema.json(), "properties": properties, "partitions": ()}
     creating.check(ref, request)
     return creating.planned(ref, request)
 

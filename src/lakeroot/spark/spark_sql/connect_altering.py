@@ -162,7 +162,7 @@ class _Table:
             "kind": "AddColumn",
             # One that is there is refused, however it is spelled.
             "column": self._spelled(path) or list(path),
-            "type": said.dataType.json(),
+            "field": st.StructType([said]).json(),
             "nullable": said.nullable,
         }
         if COMMENT in said.metadata:

@@ -1,7 +1,7 @@
 """Make tables as CREATE and REPLACE say, and keep or refuse every clause: none is passed over."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,11 +26,7 @@ _FORMATS = frozenset({"lakeroot", "lance"})
 def check(ref: TableRef, request: Mapping[str, Any]) -> None:
     """Refuse what no table can have, and a REPLACE of nothing, before anything is written."""
     properties = {key.lower(): value for key, value in request["properties"].items()}
-    if request["partitions"]:
-        raise UnsupportedOperationError(
-            "A Lance table is not partitioned by directories",
-            fix="Leave PARTITIONED BY out; filters are answered by statistics and indexes",
-        )
+    _refuse_layout(request["partitions"])
     if _PLACES & properties.keys() or properties.get("external", "false") == "true":
         raise UnsupportedOperationError(
             f"The place of table {ref} cannot be chosen",
@@ -53,6 +49,23 @@ def check(ref: TableRef, request: Mapping[str, Any]) -> None:
         raise TableNotFoundError(f"There is no table {ref}")
     schema, options = _asked(request)
     table_schema(schema, vectors=options.vectors, blobs=frozenset(options.blobs))
+
+
+def _refuse_layout(kinds: Sequence[str]) -> None:
+    """Refuse what Spark calls partitions, by the name that its user has given it."""
+    if not kinds:
+        return
+    if {"bucket", "sorted_bucket"}.issuperset(kinds):
+        what, words = "has no buckets", "bucketBy and sortBy (in SQL: CLUSTERED BY)"
+    elif set(kinds) == {"cluster_by"}:
+        what, words = "is not clustered", "CLUSTER BY (of a frame: clusterBy)"
+    else:
+        what = "is not partitioned by directories"
+        words = "PARTITIONED BY (of a frame: partitionBy)"
+    raise UnsupportedOperationError(
+        f"A Lance table {what}",
+        fix=f"Leave {words} out; filters are answered by statistics and indexes",
+    )
 
 
 def planned(
