@@ -154,7 +154,15 @@ def test_errors_are_spark_s_own(spark, lake):
         ("ALTER TABLE {0}.shop.t ALTER COLUMN id TYPE STRING", _CATALOG, "ADD COLUMN"),
         ("ALTER TABLE {0}.shop.t SET TBLPROPERTIES (a = 'b')", _CATALOG, "ADD COLUMN"),
         ("CREATE TABLE {0}.shop.p (a INT) PARTITIONED BY (a)", _CATALOG, "Leave PARTITIONED BY"),
+        ("CREATE TABLE {0}.shop.p (a INT) CLUSTERED BY (a) INTO 2 BUCKETS", _CATALOG, "no buckets"),
+        ("CREATE TABLE {0}.shop.p (a INT) CLUSTER BY (a)", _CATALOG, "Leave CLUSTER BY"),
         ("CREATE TABLE {0}.shop.p (a VARIANT)", _SOURCE, "Cast it"),
+        ("CREATE TABLE {0}.shop.p (a VARCHAR(4))", _SOURCE, "'a' has the Spark type varchar(4)"),
+        ("CREATE TABLE {0}.shop.p (a ARRAY<CHAR(4)>)", _SOURCE, "Use STRING"),
+        ("CREATE TABLE {0}.shop.p (a STRING COLLATE UTF8_LCASE)", _SOURCE, "collate UTF8_LCASE"),
+        ("CREATE TABLE {0}.shop.p AS SELECT 'A' COLLATE UNICODE AS a", _SOURCE, "Use STRING"),
+        ("ALTER TABLE {0}.shop.t ADD COLUMN a STRING COLLATE UTF8_LCASE", _SOURCE, "Use STRING"),
+        ("CREATE TABLE {0}.shop.p AS SELECT map() AS a", _SOURCE, "CAST(map() AS MAP<"),
         ("CREATE TABLE {0}.shop.p (`a.b` INT)", _SOURCE, "Rename it"),
         ("INSERT INTO {0}.shop.t WITH (nothing = 1) VALUES (1, 'a', NULL, 1D)", _SOURCE, "nothing"),
     ],
@@ -168,6 +176,62 @@ def test_what_lakeroot_refuses_is_an_error_of_analysis_in_its_own_words(
     assert caught.value.getCondition() == condition
     assert words in said
     assert len(said.splitlines()) < 5
+
+
+def test_a_frame_is_refused_by_the_words_of_frames(spark, lake, root):
+    rows = spark.range(3)
+    with pytest.raises(AnalysisException, match="Leave bucketBy and sortBy"):
+        rows.write.bucketBy(2, "id").sortBy("id").saveAsTable(f"{lake}.shop.b")
+    with pytest.raises(AnalysisException, match="partitionBy"):
+        rows.write.partitionBy("id").saveAsTable(f"{lake}.shop.b")
+    collated = spark.sql("SELECT 'A' COLLATE UTF8_LCASE AS city")
+    with pytest.raises(Exception, match="'city' is a string collate UTF8_LCASE"):
+        collated.write.format("lakeroot").option("root", root).mode("append").save("shop.b")
+    # The column of a table that is there stays what it is.
+    collated.write.format("lakeroot").option("root", root).mode("append").save("shop.t")
+    assert ask(spark, f"SHOW TABLES IN {lake}.shop") == [("shop", "t", False)]
+    collated.selectExpr("CAST(city AS STRING)").writeTo(f"{lake}.shop.b").create()
+    assert ask(spark, f"SELECT count(*) FROM {lake}.shop.t WHERE city = 'A'") == [(1,)]
+
+
+def test_what_show_create_table_says_can_be_run(spark, lake):
+    said = ask(spark, f"SHOW CREATE TABLE {lake}.shop.t")[0][0]
+    columns = spark.table(f"{lake}.shop.t").schema
+    spark.sql(f"DROP TABLE {lake}.shop.t")
+    spark.sql(said)
+    assert spark.table(f"{lake}.shop.t").schema == columns
+    assert dict(ask(spark, f"SHOW TBLPROPERTIES {lake}.shop.t"))["version"] == "1"
+
+
+def test_a_cached_table_shows_every_change_of_this_driver(spark, lake, root):
+    table, new = f"{lake}.shop.t", spark.sql("SELECT 50L AS id, 'new' AS city")
+    changes = [
+        lambda: lakeroot.spark.sql(spark, f"UPDATE {table} SET city = 'Bergen'"),
+        lambda: lakeroot.spark.sql(
+            spark,
+            f"MERGE INTO {table} t USING (SELECT id, city FROM {table}) s ON t.id = s.id "
+            "WHEN MATCHED AND s.id > 5 THEN UPDATE SET city = concat('from ', s.city)",
+        ),
+        lambda: lakeroot.spark.sql(spark, f"DELETE FROM {table} WHERE id % 2 = 0"),
+        lambda: lakeroot.spark.write(new, "shop.t", root=f"file://{root}"),
+        lambda: lakeroot.spark.delete(spark, "shop.t", where="id = 50", root=root),
+        lambda: new.write.format("lakeroot").option("root", root).mode("append").save("shop.t"),
+    ]
+    seen = []
+    spark.sql(f"CACHE TABLE {table}")
+    for change in changes:
+        change()
+        seen.append(dict(ask(spark, f"SELECT city, count(*) FROM {table} GROUP BY city")))
+    assert spark.catalog.isCached(table)
+    spark.sql(f"UNCACHE TABLE {table}")
+    assert seen == [
+        {"Bergen": 12},
+        {"Bergen": 6, "from Bergen": 6},
+        {"Bergen": 3, "from Bergen": 3},
+        {"Bergen": 3, "from Bergen": 3, "new": 1},
+        {"Bergen": 3, "from Bergen": 3},
+        {"Bergen": 3, "from Bergen": 3, "new": 1},
+    ]
 
 
 def test_a_failed_insert_changes_nothing(spark, lake, catalog):

@@ -16,6 +16,7 @@ from lakeroot.spark.failures import explained, nearest
 from lakeroot.spark.java import bundled_java_home, java_home
 from lakeroot.spark.options import ReadOptions, WriteOptions, parse, table_of
 from lakeroot.spark.planning import pack
+from lakeroot.spark.spark_sql.caches import _may_be
 from lakeroot.spark.spark_sql.predicates import predicate
 
 
@@ -135,3 +136,18 @@ def test_a_predicate_is_pushed_only_where_lance_means_the_same(tree, text):
     assert made is None if text is None else text in str(made)
     assert predicate({"name": "NOT", "children": [asked]}, {"a": None}) is None
     assert predicate({"name": "OR", "children": [asked, {"name": "CAST", "children": []}]}) is None
+
+
+@pytest.mark.parametrize(
+    ("other", "may_be"),
+    [
+        (Catalog.at("file:///lake/"), True),
+        (Catalog.at("/lake", {"versions": "managed"}), True),
+        (Catalog.at("/other"), False),
+        (Catalog.of("rest", {"uri": "http://here"}), True),
+    ],
+)
+def test_a_catalog_is_taken_for_another_unless_it_lies_elsewhere(other, may_be):
+    assert _may_be(Catalog.at("/lake"), other) is may_be
+    assert _may_be(other, Catalog.at("/lake")) is may_be
+    assert not _may_be(Catalog.of("rest", {"uri": "http://here"}), Catalog.of("rest", {"uri": "x"}))

@@ -5,13 +5,13 @@ cannot see that two upserts inserted the same new key. A *strict* commit therefo
 the next version after the one the job has read, or none.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import lance
 
 from lakeroot.model.errors import ConcurrentModificationError
-from lakeroot.spark.catalogs import Located, renewed
+from lakeroot.spark.catalogs import Located, TableRef, renewed
 from lakeroot.spark.failures import explained
 from lakeroot.tables.made import transaction_of
 
@@ -24,6 +24,20 @@ JOB = "lakeroot.job"
 MESSAGE = "__lance_commit_message"
 # How far back a job looks for its own earlier commit; a job is retried soon or never.
 HISTORY_SEARCHED = 1000
+# Whom to tell of the tables that commits of this process have changed.
+_WATCHERS: list[Callable[[TableRef], None]] = []
+
+
+def watch(watcher: Callable[[TableRef], None]) -> None:
+    """Have somebody told of every table whose newest version may be another."""
+    if watcher not in _WATCHERS:
+        _WATCHERS.append(watcher)
+
+
+def tell(ref: TableRef) -> None:
+    """Tell whoever watches that a table has changed."""
+    for watcher in _WATCHERS:
+        watcher(ref)
 
 
 def commit(
@@ -68,6 +82,9 @@ def commit(
                 "Run it again",
             ) from None
         raise explained(f"Table {table.ref} cannot be committed", error) from error
+    finally:
+        # Also of one that failed: it lost a race, or it is there and only its answer was lost.
+        tell(table.ref)
 
 
 def _next_only(table: Located, read_version: int, branch: str | None) -> "NextVersionOnly":

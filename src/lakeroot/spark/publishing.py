@@ -22,7 +22,7 @@ from lakeroot.namespace.staging import StagingClient
 from lakeroot.spark import receipts
 from lakeroot.spark.asides import naming
 from lakeroot.spark.catalogs import Catalog
-from lakeroot.spark.commits import commit
+from lakeroot.spark.commits import commit, tell
 from lakeroot.spark.failures import translated
 from lakeroot.spark.opening import open_table
 from lakeroot.spark.widening import schema_changed, with_columns
@@ -92,6 +92,8 @@ def publish_together(catalog: Catalog, pending: Sequence[Pending], message: str)
     with contextlib.suppress(LakerootError):
         # Everything is published; a copy that cannot be deleted now is found by gc.
         staging.forget_copies()
+    for each in changed:
+        tell(each.plan.table.ref)
     settle(pending)
     return versions
 

@@ -26,6 +26,7 @@ from lakeroot.spark.catalogs import Catalog, TableRef, parse_name
 from lakeroot.spark.failures import explained
 from lakeroot.spark.reading import parallelism
 from lakeroot.spark.spark_sql.answers import Answers
+from lakeroot.spark.spark_sql.caches import keep_fresh
 from lakeroot.spark.spark_sql.compiling import compiled, send_classes
 from lakeroot.spark.spark_sql.lookups import forget_lookups, remember_lookups
 from lakeroot.spark.spark_sql.reads import Reads
@@ -94,6 +95,7 @@ def use_catalog(
         ) from error
     _CATALOGS[(id(spark), name)] = catalog
     remember_lookups(spark, name, catalog, made)
+    keep_fresh(name, catalog)
     return catalog
 
 
