@@ -142,6 +142,52 @@ def test_missing_columns_are_null_and_new_ones_come_when_asked(spark, root, cata
     assert table.column("twice").to_pylist() == [None, None, None, 6]
 
 
+def test_names_that_differ_in_case_alone_are_refused_as_spark_would_mix_them_up(
+    spark, root, catalog
+):
+    def save(rows, name, **options):
+        rows.write.format("lakeroot").options(root=root, **options).mode("append").save(name)
+
+    lakeroot.spark.write(spark.range(2), "shop.t", root=root)
+    upper, both = spark.range(2).toDF("ID"), spark.range(2).selectExpr("id", "id AS ID")
+    inside = spark.range(2).selectExpr("array(named_struct('a', 1, 'A', id)) AS list")
+    advice = r"withColumnRenamed\('ID', 'id'\)"
+    with pytest.raises(TableSchemaValidationError, match=f"has no column 'ID'.*{advice}"):
+        lakeroot.spark.write(upper, "shop.t", root=root)
+    with pytest.raises(InvalidInputError, match=f"cannot have a column 'ID'.*{advice}"):
+        lakeroot.spark.write(upper, "shop.t", root=root, merge_schema=True)
+    with pytest.raises(Exception, match=f"cannot have a column 'ID'.*{advice}"):
+        save(upper, "shop.t", mergeSchema="true")
+    with pytest.raises(InvalidInputError, match=f"cannot have a column 'ID'.*{advice}"):
+        lakeroot.spark.merge(upper, "shop.t", root=root, on="ID", merge_schema=True)
+    for table in ("shop.t", "shop.new"):
+        with pytest.raises(InvalidInputError, match="the columns 'id' and 'ID'"):
+            lakeroot.spark.write(both, table, root=root, mode="overwrite")
+    with pytest.raises(Exception, match="the columns 'id' and 'ID'"):
+        save(both, "shop.new")
+    with pytest.raises(InvalidInputError, match=r"'list\.a' and 'list\.A'"):
+        lakeroot.spark.write(inside, "shop.new", root=root)
+    assert lance.dataset(where(catalog, "shop", "t")).version == 1
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        lakeroot.spark.write(upper, "shop.t", root=root, merge_schema=True)
+        save(both, "shop.new")
+        save(inside, "shop.inside")
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+    assert lance.dataset(where(catalog, "shop", "t")).schema.names == ["id", "ID"]
+    # What is there may be written to, and replaced.
+    lakeroot.spark.write(both, "shop.t", root=root, merge_schema=True)
+    lakeroot.spark.write(both, "shop.new", root=root, mode="overwrite")
+    assert lance.dataset(where(catalog, "shop", "new")).count_rows() == 2
+
+
+def test_an_unknown_column_is_refused_in_whole_sentences(spark, root, catalog):
+    lakeroot.spark.write(spark.range(2), "shop.t", root=root)
+    with pytest.raises(TableSchemaValidationError, match=r"There is: id\. Set `mergeSchema`"):
+        lakeroot.spark.write(spark.range(2).toDF("other"), "shop.t", root=root)
+
+
 @pytest.mark.parametrize(
     ("columns", "words"),
     [

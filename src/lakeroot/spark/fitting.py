@@ -36,11 +36,7 @@ def fit(schema: st.StructType, table: pa.Schema, name: str) -> pa.Schema:
     given = {field.name: field for field in schema.fields}
     for field in schema.fields:
         if field.name not in known.fieldNames():
-            raise TableSchemaValidationError(
-                f"Table {name} has no column {field.name!r}",
-                fix=f"{nearest(field.name, known.fieldNames())}"
-                " Set `mergeSchema` to true to add new columns",
-            )
+            raise _unknown(field.name, known.fieldNames(), name)
         have, want = field.dataType, known[field.name].dataType
         vector = pa.types.is_fixed_size_list(table.field(field.name).type)
         if not holds(want, have, vector=vector):
@@ -55,6 +51,72 @@ def fit(schema: st.StructType, table: pa.Schema, name: str) -> pa.Schema:
                 f"Column {field.name!r} of table {name} takes no nulls, and the rows lack it"
             )
     return input_schema(table)
+
+
+def _unknown(column: str, known: Sequence[str], name: str) -> TableSchemaValidationError:
+    what = f"Table {name} has no column {column!r}"
+    alike = [other for other in known if other.lower() == column.lower()]
+    if alike:
+        return TableSchemaValidationError(what, f"it has {alike[0]!r}", _renamed(column, alike[0]))
+    near = nearest(column, known)
+    near = f"{near} " if near.endswith("?") else f"{near}. " if near else ""
+    return TableSchemaValidationError(
+        what, fix=f"{near}Set `mergeSchema` to true to add new columns"
+    )
+
+
+def _renamed(column: str, other: str) -> str:
+    return f"Rename the column of the rows: withColumnRenamed({column!r}, {other!r})"
+
+
+def refuse_alike(
+    schema: st.StructType, table: Sequence[str], ref: TableRef, *, replaces: bool = False
+) -> None:
+    """Refuse new columns, or fields in them, whose names differ from others in case alone.
+
+    Spark, as it is by itself, could name neither of the two. A table that has such columns keeps
+    them; if its rows are replaced, only the names of the new rows count.
+    """
+    spellings: dict[str, dict[str, None]] = {}
+    for name in (*(() if replaces else table), *schema.fieldNames()):
+        spellings.setdefault(name.lower(), {})[name] = None
+    for field in schema.fields:
+        if field.name in table:
+            continue
+        first, *others = spellings[field.name.lower()]
+        if others and not replaces and first in table:
+            raise InvalidInputError(
+                f"Table {ref} cannot have a column {field.name!r}",
+                f"it has a column {first!r}, and Spark takes the two for one",
+                _renamed(field.name, first),
+            )
+        if others:
+            raise _twice(first, others[0], ref)
+        _refuse_alike_inside(field.dataType, field.name, ref)
+
+
+def _refuse_alike_inside(kind: st.DataType, path: str, ref: TableRef) -> None:
+    if isinstance(kind, st.ArrayType):
+        _refuse_alike_inside(kind.elementType, path, ref)
+    elif isinstance(kind, st.MapType):
+        _refuse_alike_inside(kind.keyType, path, ref)
+        _refuse_alike_inside(kind.valueType, path, ref)
+    elif isinstance(kind, st.StructType):
+        taken: dict[str, str] = {}
+        for field in kind.fields:
+            inside = f"{path}.{field.name}"
+            if field.name.lower() in taken:
+                raise _twice(taken[field.name.lower()], inside, ref)
+            taken[field.name.lower()] = inside
+            _refuse_alike_inside(field.dataType, inside, ref)
+
+
+def _twice(one: str, other: str, ref: TableRef) -> InvalidInputError:
+    return InvalidInputError(
+        f"Table {ref} cannot have the columns {one!r} and {other!r}",
+        "Spark takes the two for one",
+        "Rename one of them (`withColumnRenamed`), or set `spark.sql.caseSensitive` to true",
+    )
 
 
 def check_encodings(table: pa.Schema, options: WriteOptions, ref: TableRef) -> None:

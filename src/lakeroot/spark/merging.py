@@ -95,7 +95,7 @@ def merge(
             return _created(source, {**options, "job_id": job_id}, table, words)
         if dry_run:
             return _foretold(source, ref, keys, words, settings)
-        plan = prepare(ref, source.schema, _appending(settings, job_id))
+        plan = prepare(ref, source.schema, _appending(settings, job_id), spark=source.sparkSession)
         simple = strategy != "spark" and _simple(source, plan, keys, words)
         small = _small(source) if simple else None
         if small is None or not keys_are_good(small, keys):
@@ -121,7 +121,7 @@ def _foretold(
     settings: WriteOptions,
 ) -> ChangeResult:
     """Check a merge and count what it would change."""
-    plan = prepare(ref, source.schema, _appending(settings, None))
+    plan = prepare(ref, source.schema, _appending(settings, None), spark=source.sparkSession)
     check_keys(source, ref, keys)
     refuse_cut_keys(plan, keys)
     return merge_rows(source, plan, _merge(keys, words), dry_run=True)

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakeroot.model.errors import InternalError, InvalidInputError, TableAlreadyExistsError
 from lakeroot.spark.catalogs import Located, TableRef, exists
 from lakeroot.spark.failures import nearest, translated
-from lakeroot.spark.fitting import check_encodings, fit, new_columns
+from lakeroot.spark.fitting import check_encodings, fit, minds_case, new_columns, refuse_alike
 from lakeroot.spark.iceberg_exports import (
     IGNORE,
     export_iceberg,
@@ -138,14 +138,20 @@ def foretold(frame: DataFrame, table: str | None = None, **options: Any) -> Writ
     if before is not None:
         return before
     check_columns(frame.schema, ref)
+    exact = minds_case(frame.sparkSession)
     found = exists(ref)
     if found is None or mode != APPEND:
         _refuse_taken(ref, found, mode)
         table_schema(frame.schema, vectors=settings.vectors, blobs=frozenset(settings.blobs))
-        version = 0 if found is None else open_table(found).version
+        old = None if found is None else open_table(found)
+        if not exact:
+            refuse_alike(frame.schema, [] if old is None else old.schema.names, ref, replaces=True)
+        version = 0 if old is None else old.version
     else:
         dataset = newest_at(found, settings.branch)
         names = new_columns(frame.schema, dataset.schema) if settings.merge_schema else []
+        if names and not exact:
+            refuse_alike(frame.schema, dataset.schema.names, ref)
         fit(frame.drop(*names).schema, dataset.schema, str(ref))
         if not names:
             check_encodings(dataset.schema, settings, ref)

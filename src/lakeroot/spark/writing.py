@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import lance
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as st
 
 from lakeroot.model.errors import (
@@ -24,7 +24,7 @@ from lakeroot.spark.catalogs import Located, TableRef, exists, locate, located_f
 from lakeroot.spark.commits import JOB, MESSAGE, commit, find_commit, find_job
 from lakeroot.spark.distribute import until_uncontested
 from lakeroot.spark.failures import nearest, translated
-from lakeroot.spark.fitting import check_encodings, fit, new_columns
+from lakeroot.spark.fitting import check_encodings, fit, minds_case, new_columns, refuse_alike
 from lakeroot.spark.opening import open_for, open_table
 from lakeroot.spark.options import ReadOptions, WriteOptions, parse, table_of
 from lakeroot.spark.types import table_schema
@@ -67,7 +67,7 @@ def write(frame: DataFrame, table: str | None = None, **options: Any) -> WriteRe
     before = already_done(ref, settings)
     if before is not None:
         return before
-    return fill(frame, prepare(ref, frame.schema, settings))
+    return fill(frame, prepare(ref, frame.schema, settings, spark=frame.sparkSession))
 
 
 def fill(frame: DataFrame, plan: WritePlan) -> WriteResult:
@@ -84,13 +84,19 @@ def fill(frame: DataFrame, plan: WritePlan) -> WriteResult:
 
 
 def prepare(
-    ref: TableRef, schema: st.StructType, options: WriteOptions, *, aside: bool = False
+    ref: TableRef,
+    schema: st.StructType,
+    options: WriteOptions,
+    *,
+    aside: bool = False,
+    spark: SparkSession | None = None,
 ) -> WritePlan:
     """Check everything that can be wrong, and name the place for the files.
 
     The name of a new table is reserved, unless it is written aside: then nobody sees it before it
-    is published.
+    is published. The session, or the active one, says whether upper and lower case make two names.
     """
+    exact = _minds_case(spark)
     mode = mode_of(options)
     check_columns(schema, ref)
     found = exists(ref)
@@ -102,6 +108,8 @@ def prepare(
     if found is not None and mode == APPEND:
         dataset = newest_at(found, options.branch)
         main = dataset if options.branch in (None, "main") else open_table(found)
+        if options.merge_schema and not exact:
+            refuse_alike(schema, dataset.schema.names, ref)
         plan = WritePlan(
             found,
             mode,
@@ -118,14 +126,22 @@ def prepare(
     if options.branch is not None:
         raise InvalidInputError(f"Mode {mode!r} cannot write to a branch", fix="Use mode 'append'")
     columns = table_schema(schema, vectors=options.vectors, blobs=frozenset(options.blobs))
-    if found is not None:
-        version = open_table(found).version
-        return WritePlan(found, mode, columns, job, options, read_version=version)
+    old = None if found is None else open_table(found)
+    if not exact:
+        refuse_alike(schema, [] if old is None else old.schema.names, ref, replaces=True)
+    if found is not None and old is not None:
+        return WritePlan(found, mode, columns, job, options, read_version=old.version)
     place = place_aside(ref) if aside else None
     if place is not None:
         return WritePlan(place, mode, columns, job, options, is_aside=True)
     table, declared = _declared(ref)
     return WritePlan(table, mode, columns, job, options, declared_here=declared)
+
+
+def _minds_case(spark: SparkSession | None) -> bool:
+    """Ask a session about upper and lower case; where there is none, nobody knows."""
+    session = spark or SparkSession.getActiveSession()
+    return session is None or minds_case(session)
 
 
 def check_columns(schema: st.StructType, ref: TableRef) -> None:

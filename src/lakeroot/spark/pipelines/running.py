@@ -253,7 +253,7 @@ class _Run:
         else:
             schema = rows.schema
         options = parse(WriteOptions, {**target.options, "mode": mode})
-        plan = prepare(ref, schema, options, aside=self.pipeline.atomic)
+        plan = prepare(ref, schema, options, aside=self.pipeline.atomic, spark=self.spark)
         self.plans.append(plan)
         if merging:
             return self._merged(target, plan, rows)
