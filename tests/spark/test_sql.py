@@ -376,6 +376,7 @@ def test_statements_are_cut_outside_of_quotes():
     assert statement.until(("ON",)).startswith("b")
     assert split("a, f(b, c), 'd, e'") == ["a", "f(b, c)", "'d, e'"]
     assert assignments("a = b = c, T.`x y` = 1", ("lake", "t")) == {"a": "b = c", "x y": "1"}
+    assert assignments("t . ` a``b` = 1", ("lake", "t")) == {" a`b": "1"}
 
 
 @pytest.mark.parametrize(

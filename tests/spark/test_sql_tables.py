@@ -152,6 +152,15 @@ def test_several_columns_come_or_go_in_one_version(spark, shop):
     assert [tuple(row) for row in ask(spark, f"SELECT * FROM {table}")] == [((4,), None)]
 
 
+def test_the_only_column_with_values_stays(spark, shop):
+    table = f"{shop}.al"
+    spark.sql(f"CREATE TABLE {table} AS SELECT 1 AS a")
+    spark.sql(f"ALTER TABLE {table} ADD COLUMN b INT")
+    with pytest.raises(AnalysisException, match="nobody could read them"):
+        spark.sql(f"ALTER TABLE {table} DROP COLUMN a")
+    assert ask(spark, f"SELECT * FROM {table}") == [(1, None)]
+
+
 def test_not_null_is_kept_whoever_writes(spark, plain, root, catalog):
     table = f"{plain}.n"
     spark.sql(f"CREATE TABLE {table} (id INT NOT NULL, city STRING)")

@@ -18,6 +18,7 @@ from lakeroot.spark.opening import open_table
 from lakeroot.spark.spark_sql.commenting import COMMENT
 from lakeroot.spark.spark_sql.creating import with_clauses
 from lakeroot.spark.types import table_schema
+from lakeroot.tables.columns import require_values_left
 
 Change = Mapping[str, Any]
 Path = tuple[str, ...]
@@ -49,7 +50,9 @@ def alter(ref: TableRef, changes: Sequence[Change]) -> None:
         if kinds == {"AddColumn"}:
             dataset.add_columns(list(_added(dataset, changes, ref)))
         elif kinds == {"DeleteColumn"}:
-            dataset.drop_columns(_dropped(dataset.schema, changes, ref))
+            dropped = _dropped(dataset.schema, changes, ref)
+            require_values_left(dataset, dropped)
+            dataset.drop_columns(dropped)
         else:
             dataset.alter_columns(*(_altered(dataset.schema, change, ref) for change in changes))
 
