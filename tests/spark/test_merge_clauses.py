@@ -36,7 +36,7 @@ def rows(spark, lake):
     [
         ("WHEN MATCHED THEN UPDATE SET CITY = s.city, t.Price = 7", (1, "new", 7.0)),
         ("WHEN MATCHED THEN UPDATE SET *", (1, "new", 5.0)),
-        ("WHEN NOT MATCHED THEN INSERT (Id, CITY) VALUES (s.id, s.city)", (9, "nine", None)),
+        ("WHEN NOT MATCHED THEN INSERT (Id, `CITY`) VALUES (s.id, s.city)", (9, "nine", None)),
         ("WHEN NOT MATCHED THEN INSERT *", (9, "nine", 9.0)),
         (
             "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET City = 'left'",
@@ -125,6 +125,7 @@ def test_a_column_is_set_by_its_name_with_or_without_that_of_the_table(spark, la
         ("f(x).ns IS NULL", None),
         ("s.ns IS NULL OR at IS NULL OR t.id IS NULL", None),
         ("s.x = 't.ns IS NULL'", None),
+        ("`it's` = 'a AND (t.ns IS NULL) AND b'", None),
     ],
 )
 def test_only_a_question_for_a_value_is_answered_without_the_column(condition, expected):

@@ -140,6 +140,18 @@ def pipeline(root, *tables, properties=MANAGED, **more):
     )
 
 
+@pytest.mark.usefixtures("managed")
+def test_what_a_function_may_make_is_not_missed_before_it_has_run(root):
+    target = Target(table="shop.seed", source="raw", mode="delete", keys=("id",))
+    with pytest.raises(TableNotFoundError, match="no table"):
+        pipelines.require_possible(pipeline(root, target))
+    step = Step(name="seed", python="some.module:seed")
+    pipelines.require_possible(pipeline(root, target, steps=(step,)))
+    nowhere = Target(table="nowhere.seed", source="raw")
+    with pytest.raises(NamespaceNotFoundError):
+        pipelines.require_possible(pipeline(root, nowhere, steps=(step,)))
+
+
 def test_a_pipeline_leaves_no_names_in_the_session_and_takes_none_away(spark, root, managed):
     spark.range(3).createOrReplaceTempView("raw")
     step = Step(name="left", sql="SELECT id FROM raw WHERE id > 4")

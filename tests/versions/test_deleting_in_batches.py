@@ -10,10 +10,8 @@ from lance_namespace import ConcurrentModificationError
 from lakeroot.catalog.batches import Batches, DeleteVersionsOperation
 from lakeroot.catalog.version_commits import VersionCommits
 from lakeroot.tables.versions import VersionRange
-from tests.versions.disk import version_rows
 from tests.versions.kinds import KINDS, append, opener, place_of
 from tests.versions.staging import (
-    directory_of,
     files_below,
     make_table,
     numbers,
@@ -192,29 +190,6 @@ def test_what_another_writer_commits_meanwhile_stays(
     assert deleted["delete_table_versions"]["deleted_count"] == 3
     assert numbers(namespace, "t") == [4]
     assert row_count(namespace, "t") == 12
-
-
-def test_a_batch_that_gives_way_has_deleted_nothing(root: Path) -> None:
-    namespace: Any
-    namespace, disk = opened_on(str(root))
-    make_table(namespace, "a", versions=3)
-    make_table(namespace, "b")
-    staged = stage(namespace, "b")
-    place = directory_of(namespace, "b")
-
-    def put_theirs_first(path: str) -> None:
-        if path.startswith("b.lance/_versions/"):
-            disk.before_put = None
-            lance.write_dataset(lance.dataset(str(place)).to_table(), place, mode="append")
-
-    disk.before_put = put_theirs_first
-    batch = [deletion(1, 3, "a"), {"create_table_version": staged.request()}]
-    with pytest.raises(ConcurrentModificationError):
-        committed(namespace, *batch)
-
-    assert numbers(namespace, "a") == [1, 2, 3]
-    assert set(version_rows(root)) == {"a$1", "a$2", "a$3", "b$1", "b$2"}
-    assert row_count(namespace, "b") == 6
 
 
 def test_a_table_that_was_replaced_meanwhile_keeps_its_versions(

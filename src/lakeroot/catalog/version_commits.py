@@ -27,6 +27,7 @@ from lakeroot.catalog.versions import (
     scheme_of,
 )
 from lakeroot.model.commits import (
+    AlterTable,
     Change,
     CreateTableVersions,
     DeclareTable,
@@ -196,8 +197,10 @@ class VersionCommits:
         now_ms = int(time.time() * 1000)
         flushed = _Flushing(staged)
         for attempt in range(_ATTEMPTS):
-            required = [*self._unchanged(staged, others, deletions), *relies_on()]
+            unchanged = self._unchanged(staged, others, deletions)
             changes, already = self._plan(staged, others, deletions, now_ms)
+            # A commit that was made by an earlier attempt relies on nothing any more.
+            required = [*unchanged, *relies_on()] if changes else []
             flushed.wait(changes)
             try:
                 if changes:
@@ -347,13 +350,22 @@ class VersionCommits:
         """Take a commit back because a file was put there directly after we looked.
 
         The other writer was told that the version is theirs, so it is: the catalog keeps theirs.
-        The rest of ours goes, because it was one commit: versions, and the names of new tables.
-        Versions that it deleted are kept again; their manifests are still there.
+        The rest of ours goes, because it was one commit: versions, the names of new tables with
+        theirs, and new properties. Versions that it deleted are kept again; their manifests are
+        still there.
         """
-        named = (one for one in others if isinstance(one, DeclareTable | RegisterTable))
-        changes: list[Change] = [DeregisterTable(one.identifier) for one in named]
+        named = [one.identifier for one in others if isinstance(one, DeclareTable | RegisterTable)]
+        changes: list[Change] = [DeregisterTable(name) for name in named]
+        before = {one.table.identifier: one.table.properties for one in new}
+        changes += [
+            AlterTable(one.identifier, before[one.identifier])
+            for one in others
+            if isinstance(one, AlterTable) and one.identifier in before
+        ]
         changes += [CreateTableVersions(d.table.identifier, d.rows) for d in deletions if d.rows]
         for one in new:
+            if one.table.identifier in named:
+                continue
             taken = one.files.path_of(one.asked.version)
             theirs = None
             if taken is not None and not one.files.holds(taken, one.content):

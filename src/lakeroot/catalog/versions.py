@@ -174,8 +174,12 @@ class TableVersions:
         rows = [found.kept[number] for number in going if number in found.kept]
         paths = [path for number, path in on_disk if number in gone]
         paths += [found.files.relative(row.manifest_path) for row in rows]
-        # Whoever reads one that is only staged puts it into its place, now or a moment later.
-        paths += [found.files.path_in(r.version, _scheme(r)) for r in rows if is_staged(r)]
+        for row in filter(is_staged, rows):
+            # Put into its place first, as every reader does, its number is taken until it goes: the
+            # file that is deleted is not that of the next version.
+            final = found.files.path_in(row.version, _scheme(row))
+            if found.files.recover(found.files.relative(row.manifest_path), final):
+                paths.append(final)
         cleaned_up = (number for number in found.cleaned_up(gone) if number not in spared)
         rows += [found.kept[number] for number in cleaned_up]
         once = tuple(dict.fromkeys(paths))
@@ -205,6 +209,11 @@ class TableVersions:
             # From now on no version is added; one may have come at the moment of the commit.
             if not any(self._store.versions(table, None) for table in self._tables()):
                 return
+        raise ConcurrentModificationError(
+            "Version management is off, but rows of versions are left",
+            "others committed at the same moment, again and again",
+            "Disable it once more when there are fewer writers",
+        )
 
     def forget_unmanaged(self, identifier: Identifier) -> bool:
         """Forget versions that were left when management was switched off; tell whether any were.

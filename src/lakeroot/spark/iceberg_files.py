@@ -103,7 +103,8 @@ def _prune(files: Any, directory: str) -> None:
     if isinstance(files, PyArrowFileIO):
         system, path = _of_arrow(files, directory)
         if isinstance(system, fs.LocalFileSystem):
-            system.delete_dir(path)
+            with contextlib.suppress(FileNotFoundError):  # No task has written anything.
+                system.delete_dir(path)
 
 
 def _of_arrow(files: Any, directory: str) -> tuple[fs.FileSystem, str]:

@@ -27,16 +27,27 @@ from lakeroot.spark.quiet import quietly
 from lakeroot.spark.sessions import session
 from lakeroot.spark.views import check
 
+_LONGEST = 300
+"""Seconds for a look, and for those of others that come before it."""
+
 
 def check_elsewhere(catalog: Catalog, view: NewView) -> None:
     """Have another process look at a view; raise what it finds wrong."""
     # What it needs goes through a pipe: arguments are for everybody to see.
-    done = subprocess.run(
-        [sys.executable, "-m", "lakeroot.spark.view_checks"],
-        input=described(catalog, view),
-        stdout=subprocess.PIPE,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "lakeroot.spark.view_checks"],
+            input=described(catalog, view),
+            stdout=subprocess.PIPE,
+            timeout=_LONGEST,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ServiceUnavailableError(
+            f"The query of {show(view.table)} cannot be looked at",
+            f"Spark has not answered for {_LONGEST} seconds",
+            "Try again, or create the view in a catalog without `jobs`",
+        ) from error
     if done.returncode:
         raise ServiceUnavailableError(
             f"The query of {show(view.table)} cannot be looked at",
@@ -68,7 +79,9 @@ def answer(spark: SparkSession, about: Mapping[str, Any]) -> dict[str, str]:
         what = f"The query of {show(view.table)} cannot be run"
         wrong = error if isinstance(error, LakerootError) else explained(what, error)
         parts = {"what": wrong.what, "why": wrong.why, "fix": wrong.fix}
-        return {"error": type(wrong).__name__, **parts}
+        # Some are kinds of their own in other modules: the other side hears what they derive from.
+        known = next(each for each in type(wrong).__mro__ if hasattr(errors, each.__name__))
+        return {"error": known.__name__, **parts}
     return {}
 
 

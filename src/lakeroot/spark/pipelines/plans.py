@@ -66,7 +66,11 @@ def require_possible(pipeline: Pipeline, run_id: str | None = None) -> None:
             for source in pipeline.sources:
                 _source_text(pipeline, source)
             for target in pipeline.tables:
-                if target.table not in found:
+                if target.table in found:
+                    continue
+                if _computes(pipeline):
+                    exists(ref_of(pipeline, target.table))  # Says that its namespace is missing.
+                else:
                     _possible(pipeline, target)
     _require_tables_of_jobs(pipeline)
 
@@ -91,8 +95,7 @@ def _possible(pipeline: Pipeline, target: Target) -> Located | None:
 
 def _require_tables_of_jobs(pipeline: Pipeline) -> None:
     made = {parse_name(target.table) for target in pipeline.tables}
-    # What a function does to the catalog, nobody knows before.
-    if any(step.python for step in pipeline.steps):
+    if _computes(pipeline):
         return
     for job in pipeline.jobs:
         if job.job == "migrate":
@@ -100,6 +103,11 @@ def _require_tables_of_jobs(pipeline: Pipeline) -> None:
         if job.table is not None and parse_name(job.table) not in made:
             locate(ref_of(pipeline, job.table))
         made.update(_made_by(job))
+
+
+def _computes(pipeline: Pipeline) -> bool:
+    """Tell whether there are functions: what they do to the catalog, nobody knows before."""
+    return any(step.python for step in pipeline.steps)
 
 
 def _made_by(job: Job) -> Iterator[Identifier]:

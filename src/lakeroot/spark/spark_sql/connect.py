@@ -28,7 +28,7 @@ from lakeroot.spark.spark_sql.connect_altering import BEGIN_CHANGE, altered, col
 from lakeroot.spark.spark_sql.connect_inserts import insert_rows
 from lakeroot.spark.spark_sql.connect_queries import mentions_catalog, query
 from lakeroot.spark.spark_sql.installing import catalog_in, table_in
-from lakeroot.spark.spark_sql.scanning import Statement, settings, split
+from lakeroot.spark.spark_sql.scanning import Statement, settings, split, unquoted
 from lakeroot.spark.types import spark_schema
 from lakeroot.spark.writing import fill, finish
 
@@ -320,7 +320,7 @@ def _insert(spark: SparkSession, statement: Statement) -> DataFrame | None:
         rest, text = "", rest  # A query in parentheses.
     if rest and not rest.startswith("("):
         raise _unserved(f"INSERT ... {rest}")
-    names = [name.strip("` ") for name in split(_inside(rest))] if rest else None
+    names = [unquoted(name) for name in split(_inside(rest))] if rest else None
     frame = query(spark, text)
     done = insert_rows(frame, ref, names=names, by_name=by_name, overwrite=overwrite)
     return summary(spark, ChangeResult(done.version, inserted=done.rows))

@@ -10,15 +10,18 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from lakeroot.model.errors import UnsupportedOperationError
 from lakeroot.spark.catalogs import parse_name
 from lakeroot.spark.fitting import spelled_as
 
 _PREFIX = "__lakeroot_is_null_"
+_MOST_ASKED = 3
 _NAME = r"(?:`(?:[^`]|``)+`|\w+)"
 _CHECK = re.compile(
     rf"""
       '(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.|"")*"
     | (?P<path> {_NAME}(?:\.{_NAME})* ) \s+ IS \s+ (?P<not> NOT \s+ )? NULL \b
+    | `(?:[^`]|``)*`
     """,
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
@@ -80,6 +83,12 @@ def answered(rows: DataFrame, asked: Mapping[str, str]) -> DataFrame:
 
     It is asked for the rows without one and for those with one: so it compares, and not Spark.
     """
+    if len(asked) > _MOST_ASKED:
+        raise UnsupportedOperationError(
+            f"A MERGE cannot ask of more than {_MOST_ASKED} columns with nanoseconds for nulls",
+            "every one of them doubles how often the table is read",
+            "Set `truncateNanos`, or ask in several statements",
+        )
     for name, path in asked.items():
         null = sf.expr(f"{path} IS NULL")
         without = rows.where(null).withColumn(name, sf.lit(True))  # noqa: FBT003

@@ -150,7 +150,7 @@ def assignments(text: str, table: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for part in split(text):
         column, equals, value = part.partition("=")
-        *owner, name = (_unquoted(word) for word in split(column.strip(), "."))
+        *owner, name = (unquoted(word) for word in split(column.strip(), "."))
         if not equals or not name or not value.strip():
             raise InvalidInputError(f"{part!r} does not set a column", fix="Write column = value")
         if not _ends_with(table, owner):
@@ -165,7 +165,7 @@ def assignments(text: str, table: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _unquoted(word: str) -> str:
+def unquoted(word: str) -> str:
     """Give a name without its backticks; blanks inside of them are part of it."""
     bare = word.strip()
     is_quoted = len(bare) > 1 and bare[0] == bare[-1] == "`"

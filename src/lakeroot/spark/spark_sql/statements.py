@@ -24,7 +24,7 @@ from lakeroot.spark.spark_sql.connect import run, summary
 from lakeroot.spark.spark_sql.connect_queries import query
 from lakeroot.spark.spark_sql.installing import table_in
 from lakeroot.spark.spark_sql.null_checks import NullChecks
-from lakeroot.spark.spark_sql.scanning import Statement, assignments, settings, split
+from lakeroot.spark.spark_sql.scanning import Statement, assignments, settings, split, unquoted
 from lakeroot.spark.types import spark_schema
 from lakeroot.spark.writing import prepare
 
@@ -178,7 +178,7 @@ def _action(
         if columns == "*":
             return Clause("insert", condition)
         statement.expect("VALUES")
-        names = [name.strip("` ") for name in split(_inside(columns))]
+        names = [unquoted(name) for name in split(_inside(columns))]
         values = split(_inside(statement.until(("WHEN",))))
         if len(names) != len(values):
             raise InvalidInputError(

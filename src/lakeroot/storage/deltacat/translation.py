@@ -14,8 +14,10 @@ from lakeroot.model.identifiers import Identifier, show
 from lakeroot.model.records import Namespace, Table, TableVersion
 
 ROOT_NAMESPACE: Final = "$root"
-MANAGES_VERSIONS: Final = "table_version_management"
 """The namespace of the tables that are in none; no other can have this name."""
+
+MANAGES_VERSIONS: Final = "table_version_management"
+"""The property that says whether the catalog keeps versions of its tables."""
 
 OWN: Final = "lakeroot"
 """The property under which everything is kept that is not the user's."""
