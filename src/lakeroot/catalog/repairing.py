@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 
 from lakeroot.catalog.catalog import Catalog
-from lakeroot.catalog.versions import KnownVersions, TableVersions
+from lakeroot.catalog.known_versions import KnownVersions
+from lakeroot.catalog.versions import TableVersions
 from lakeroot.model.errors import InvalidTableStateError, LakerootError
 from lakeroot.model.records import Table
 from lakeroot.storage.findings import Finding

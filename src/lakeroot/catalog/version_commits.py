@@ -14,18 +14,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from lakeroot.catalog.catalog import Catalog
+from lakeroot.catalog.known_versions import SCHEME, KnownVersions, is_staged, scheme_of
 from lakeroot.catalog.version_files import VersionFiles
 from lakeroot.catalog.version_identity import DIGEST, digest_of
-from lakeroot.catalog.versions import (
-    SCHEME,
-    Deletion,
-    KnownVersions,
-    TableVersions,
-    as_taken_in,
-    is_staged,
-    require_same_table,
-    scheme_of,
-)
+from lakeroot.catalog.versions import Deletion, TableVersions, as_taken_in, require_same_table
 from lakeroot.model.commits import (
     AlterTable,
     Change,
