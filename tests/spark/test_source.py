@@ -107,7 +107,7 @@ def test_the_option_mode_says_what_spark_has_no_mode_for(spark, root, catalog):
 def test_a_failed_write_leaves_the_table_and_no_files(spark, root, catalog):
     lakeroot.spark.write(frame(spark, 0, 4), "shop.t", root=root)
     target = where(catalog, "shop", "t")
-    bad = fails_last(frame(spark, 4, 10).repartition(2), target, "_lakeroot/jobs/*/*")
+    bad = fails_last(frame(spark, 4, 10).repartition(2), target, "_lakeroot/jobs/*/*.json")
     with pytest.raises(Exception, match="bad row"):
         bad.write.format("lakeroot").option("root", root).mode("append").save("shop.t")
     assert rows(target) == [0, 1, 2, 3]

@@ -230,7 +230,7 @@ def test_a_failed_job_leaves_nothing(spark, root, catalog):
     assert len(str(raised.value)) < 500
     assert rows(location) == [0, 1, 2, 3]
     assert data_files(location) == files
-    broken = data.selectExpr("if(id = 39, raise_error('bad row'), id) AS id", "name")
+    broken = data.coalesce(1).selectExpr("if(id = 39, raise_error('bad row'), id) AS id", "name")
     with pytest.raises(LakerootError, match="bad row"):
         lakeroot.spark.write(broken, "shop.new", root=root)
     with pytest.raises(TableNotFoundError):
