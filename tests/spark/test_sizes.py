@@ -9,7 +9,7 @@ import pytest
 import lakeroot.spark
 from lakeroot.metastore import Metastore, schema_of
 from lakeroot.metastore.data import TableWriter
-from lakeroot.spark import metastore
+from lakeroot.spark import metastore, planning
 from lakeroot.spark.merge_clauses import INSERT, UPDATE, Merge, merge_changes, same_keys
 from lakeroot.spark.options import ReadOptions, WriteOptions, table_of
 from lakeroot.spark.planning import plan_read
@@ -54,6 +54,23 @@ def test_a_frame_of_tasks_is_as_large_as_what_it_reads(spark, root, table):
     rows = frame(spark, plan)
     assert believed(rows) >= plan.bytes > ROWS
     assert rows.selectExpr("count(*)", "sum(id)").first() == (ROWS, ROWS * (ROWS - 1) // 2)
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "share", "tasks"),
+    [(2, 3, 4), (4, 3, 4), (4, 5, 8), (None, 3, 3), (1, 3, 3), (64, 5, 10)],
+)
+def test_tasks_run_in_whole_rounds(catalog, root, monkeypatch, parallelism, share, tasks):
+    data = pa.table({"id": range(ROWS)})
+    put(catalog, "shop.many", data, max_rows_per_file=ROWS // 20)
+    table, options = table_of({"root": root, "table": "shop.many"}), ReadOptions(filter="id >= 0")
+    size = plan_read(table, options).bytes
+    monkeypatch.setattr(planning, "_SMALL_TABLE", size - 1)
+    monkeypatch.setattr(planning, "_LEAST_PER_TASK", size // 10 + 1)
+    monkeypatch.setattr(planning, "BYTES_PER_TASK", size // share + 1)
+    assert len(plan_read(table, options, parallelism=parallelism).tasks) == tasks
+    monkeypatch.setattr(planning, "_SMALL_TABLE", size)
+    assert len(plan_read(table, options, parallelism=parallelism).tasks) == 1
 
 
 def test_rows_of_a_metastore_are_as_large_as_their_files(spark, root):

@@ -26,6 +26,7 @@ from lakeroot.tables.expressions import whole
 # A Python task costs about 50 ms however little it reads, so small fragments share tasks.
 BYTES_PER_TASK = 64 << 20
 _SMALL_TABLE = 8 << 20
+_LEAST_PER_TASK = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,9 +302,11 @@ def _tasks(
 
 
 def _wanted_tasks(options: ReadOptions, size: int, parallelism: int | None) -> int:
-    return options.partitions or max(
-        math.ceil(size / BYTES_PER_TASK), (parallelism or 1) if size > _SMALL_TABLE else 1
-    )
+    """Choose a number of tasks that run in whole rounds: in a last one of few, cores stand idle."""
+    if options.partitions or size <= _SMALL_TABLE:
+        return options.partitions or 1
+    at_once = min(parallelism or 1, math.ceil(size / _LEAST_PER_TASK))
+    return at_once * math.ceil(size / BYTES_PER_TASK / at_once)
 
 
 def _fragment_groups(
