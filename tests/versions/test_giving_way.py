@@ -65,6 +65,23 @@ def test_a_batch_has_declared_nothing(namespace: Any, root: Path) -> None:
     assert set(version_rows(root)) == {"a$1", "a$2", "a$3", "b$1", "b$2"}
 
 
+@pytest.mark.parametrize("anew", [False, True], ids=["deregistered", "and declared anew"])
+def test_a_batch_has_deregistered_nothing(namespace: Any, root: Path, anew: bool) -> None:
+    place = namespace.describe_table({"id": ["a"]}).location
+    operations = [
+        {"deregister_table": {"id": ["a"]}},
+        *([{"declare_table": {"id": ["a"], "location": "apart/a.lance"}}] if anew else []),
+        {"create_table_version": stage(namespace, "b").request()},
+    ]
+    with pytest.raises(ConcurrentModificationError):
+        namespace.batch_commit_tables({"operations": operations})
+
+    assert namespace.describe_table({"id": ["a"]}).location == place
+    assert numbers(namespace, "a") == [1, 2, 3]
+    assert set(version_rows(root)) == {"a$1", "a$2", "a$3", "b$1", "b$2"}
+    assert row_count(namespace, "a") == 9
+
+
 def test_a_transaction_has_changed_no_names_and_no_properties(namespace: Any, root: Path) -> None:
     namespace.declare_table({"id": ["t"], "properties": {"owner": "ml"}})
 

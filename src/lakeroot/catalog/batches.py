@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct, field
 
 from lakeroot.catalog.catalog import Catalog, checked_properties, placed_again
-from lakeroot.catalog.version_commits import NewVersion, Staged, VersionCommits
+from lakeroot.catalog.staged_versions import NewVersion, Staged
+from lakeroot.catalog.version_commits import VersionCommits
 from lakeroot.catalog.versions import Deletion, TableVersions
 from lakeroot.model.commits import Change, DeclareTable, DeregisterTable
 from lakeroot.model.errors import InvalidInputError, TableNotFoundError, VersionsNotKeptError

@@ -3,30 +3,26 @@
 Where the catalog is the arbiter, versions of several tables (and other changes) are one commit.
 """
 
-import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Final, TypeVar
+from typing import Final
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from lakeroot.catalog.catalog import Catalog
+from lakeroot.catalog.each import each
+from lakeroot.catalog.giving_way import give_way, taking_back
 from lakeroot.catalog.known_versions import SCHEME, KnownVersions, is_staged, scheme_of
-from lakeroot.catalog.version_files import VersionFiles
+from lakeroot.catalog.staged_versions import NewVersion, Staged
 from lakeroot.catalog.version_identity import DIGEST, digest_of
-from lakeroot.catalog.versions import Deletion, TableVersions, as_taken_in, require_same_table
+from lakeroot.catalog.versions import Deletion, TableVersions, require_same_table
 from lakeroot.model.commits import (
-    AlterTable,
     Change,
     CreateTableVersions,
     DeclareTable,
-    DeleteTableVersions,
-    DeregisterTable,
     PointTableVersions,
-    RegisterTable,
     Requirement,
     Unchanged,
 )
@@ -44,38 +40,12 @@ from lakeroot.model.records import Table, TableVersion
 from lakeroot.objects import delete_together, flush_together
 from lakeroot.objects.disks import MANY
 from lakeroot.storage.lance_dir.manifest_facts import message_in
-from lakeroot.tables.versions import MAIN, NamingScheme, StagedManifest, staged_manifest
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
+from lakeroot.tables.versions import MAIN, StagedManifest, staged_manifest
 
 _ATTEMPTS: Final = 10
-_SIDE_BY_SIDE: Final = 16
 _POINTED_TOGETHER: Final = 8
 _AGAIN: Final = "Read the table again and commit the version after its newest"
 _LOG: Final = logging.getLogger(__name__)
-
-
-class NewVersion(Struct, frozen=True):
-    """A version that a writer asks for: the manifest is staged, the number is to be its own."""
-
-    identifier: Identifier
-    version: int
-    manifest_path: str
-    manifest_size: int | None = None
-    branch: str | None = None
-    scheme: NamingScheme = NamingScheme.V2
-    metadata: Mapping[str, str] = field(default_factory=dict)
-
-
-class Staged(Struct, frozen=True):
-    """A new version that was looked at: its table, its files, its bytes."""
-
-    asked: NewVersion
-    table: Table
-    files: VersionFiles
-    manifest: StagedManifest
-    content: bytes
 
 
 class VersionCommits:
@@ -100,7 +70,7 @@ class VersionCommits:
             table = view.get(one.identifier) if one.identifier else None
             return self.stage(one, table if isinstance(table, Table) else None)
 
-        staged = self._each(look, asked)
+        staged = each(self._store, look, asked)
         managed = [one for one in staged if self._versions.is_managed(one.asked.branch)]
         if not managed:
             return [self._put(one) for one in staged]
@@ -194,6 +164,7 @@ class VersionCommits:
             # A commit that was made by an earlier attempt relies on nothing any more.
             required = [*unchanged, *relies_on()] if changes else []
             flushed.wait(changes)
+            back = taking_back(self._store, others, deletions)
             try:
                 if changes:
                     self._catalog.commit(*changes, requires=required, message=message)
@@ -205,7 +176,7 @@ class VersionCommits:
             else:
                 break
         new = [one for at, one in enumerate(staged) if at not in already]
-        placed = {id(one) for one in self._put_in_place(new, others, deletions)}
+        placed = {id(one) for one in self._put_in_place(new, back)}
         return [
             already.get(at) or _created(one, now_ms, is_in_place=id(one) in placed)
             for at, one in enumerate(staged)
@@ -245,7 +216,7 @@ class VersionCommits:
         already: dict[int, TableVersion] = {}
         latest: dict[Identifier, int] = {}
         tables = {one.table.identifier: one for one in staged}
-        for newest, taken_in in self._each(self._newest, list(tables.values())):
+        for newest, taken_in in each(self._store, self._newest, list(tables.values())):
             latest[newest.table.identifier] = newest.newest
             changes += _but_for(deletions, taken_in)
         for position, one in enumerate(staged):
@@ -302,9 +273,7 @@ class VersionCommits:
         one.files.discard([one.manifest.path])
         return found
 
-    def _put_in_place(
-        self, new: Sequence[Staged], others: Sequence[Change], deletions: Sequence[Deletion]
-    ) -> list[Staged]:
+    def _put_in_place(self, new: Sequence[Staged], back: Sequence[Change]) -> list[Staged]:
         """Put committed versions into their places; give those that are there."""
         placed: list[Staged] = []
         left: list[Staged] = []
@@ -315,72 +284,15 @@ class VersionCommits:
             placed.append(one)
 
         try:
-            self._each(put, new)
+            each(self._store, put, new)
             delete_together(one.files.object(one.manifest.path) for one in left)
         except TableVersionAlreadyExistsError:
-            self._give_way(new, placed, others, deletions)
+            give_way(self._catalog, new, placed, back)
             raise
         except LakerootError as error:
             # The versions are committed; any reader will finish what could not be finished here.
             _LOG.warning("A version is committed, but not all its files are in place: %s", error)
         return placed
-
-    def _each(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-        """Do the same for every table: one after the other on a disk, side by side in a bucket."""
-        if self._store.root.is_local or len(items) < 2:
-            return [work(item) for item in items]
-        with ThreadPoolExecutor(min(len(items), _SIDE_BY_SIDE)) as pool:
-            return list(pool.map(work, items))
-
-    def _give_way(
-        self,
-        new: Sequence[Staged],
-        placed: Sequence[Staged],
-        others: Sequence[Change],
-        deletions: Sequence[Deletion],
-    ) -> None:
-        """Take a commit back because a file was put there directly after we looked.
-
-        The other writer was told that the version is theirs, so it is: the catalog keeps theirs.
-        The rest of ours goes, because it was one commit: versions, the names of new tables with
-        theirs, and new properties. Versions that it deleted are kept again; their manifests are
-        still there.
-        """
-        named = [one.identifier for one in others if isinstance(one, DeclareTable | RegisterTable)]
-        changes: list[Change] = [DeregisterTable(name) for name in named]
-        before = {one.table.identifier: one.table.properties for one in new}
-        changes += [
-            AlterTable(one.identifier, before[one.identifier])
-            for one in others
-            if isinstance(one, AlterTable) and one.identifier in before
-        ]
-        changes += [CreateTableVersions(d.table.identifier, d.rows) for d in deletions if d.rows]
-        for one in new:
-            if one.table.identifier in named:
-                continue
-            taken = one.files.path_of(one.asked.version)
-            theirs = None
-            if taken is not None and not one.files.holds(taken, one.content):
-                theirs = one.files.describe(one.asked.version, taken)
-            if theirs is None:
-                changes.append(DeleteTableVersions(one.table.identifier, (one.asked.version,)))
-            else:
-                row = as_taken_in(one.files, theirs)
-                changes.append(PointTableVersions(one.table.identifier, (row,)))
-        # Without its staged manifest nobody puts ours into place again. One that has to stay could
-        # only be put there until the next commit says that it is none.
-        for one in new:
-            with contextlib.suppress(LakerootError):
-                one.files.discard([one.manifest.path])
-        message = "Give way to a version that was put there directly"
-        try:
-            self._catalog.commit(*changes, message=message)
-        except VersionsNotKeptError:
-            # What was kept of versions is forgotten already; names are still to be taken back.
-            names = [change for change in changes if isinstance(change, DeregisterTable)]
-            if names:
-                self._catalog.commit(*names, message=message)
-        delete_together(one.files.object(one.manifest.final_path) for one in placed)
 
     def _put(self, one: Staged) -> TableVersion:
         """Create a version whose arbiter is its file."""

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lakeroot.catalog.catalog import Catalog
+from lakeroot.catalog.each import each
 from lakeroot.catalog.known_versions import (
     SCHEME,
     KnownVersions,
@@ -261,8 +262,12 @@ class TableVersions:
         """Say what would let the catalog keep the versions that were put beside those it keeps."""
         if not found.direct:
             return []
-        described = (found.files.describe(n, found.direct[n]) for n in sorted(found.direct))
-        rows = tuple(as_taken_in(found.files, one) for one in described if one is not None)
+
+        def look(number: int) -> TableVersion | None:
+            described = found.files.describe(number, found.direct[number])
+            return None if described is None else as_taken_in(found.files, described)
+
+        rows = tuple(filter(None, each(self._store, look, sorted(found.direct))))
         return [CreateTableVersions(found.table.identifier, rows)] if rows else []
 
     def named(self, table: Table) -> list[Change]:
@@ -309,9 +314,15 @@ class TableVersions:
                 yield table
 
 
+def are_one(before: Table, now: Table) -> bool:
+    """Tell whether two looks at a name saw one table; of some it is not known when they began."""
+    began = {before.created_at_ms, now.created_at_ms} - {None}
+    return before.location == now.location and len(began) < 2
+
+
 def require_same_table(before: Table, now: Table) -> None:
     """Refuse to do to a table what was meant for another that had its name."""
-    if (now.location, now.created_at_ms) != (before.location, before.created_at_ms):
+    if not are_one(before, now):
         raise ConcurrentModificationError(
             f"{show(now.identifier)} is another table now",
             "the one this was meant for was dropped or renamed",

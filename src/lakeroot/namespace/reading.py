@@ -8,12 +8,12 @@ inside of its atomic step.
 from collections.abc import Iterable
 
 from lakeroot.catalog import Catalog
-from lakeroot.catalog.versions import TableVersions
+from lakeroot.catalog.versions import TableVersions, are_one
 from lakeroot.model.commits import NewestVersion, Requirement, Unchanged
 from lakeroot.model.errors import ConcurrentModificationError
 from lakeroot.model.identifiers import Identifier, show
 from lakeroot.model.records import Table
-from lakeroot.namespace.staging import Base, ReplacedError, are_one
+from lakeroot.namespace.staging import Base, ReplacedError
 from lakeroot.storage.contract import VersionsByNumber
 
 

@@ -20,8 +20,9 @@ from uuid import uuid4
 
 from msgspec import Struct
 
-from lakeroot.catalog.version_commits import NewVersion, Staged, VersionCommits
-from lakeroot.catalog.versions import TableVersions
+from lakeroot.catalog.staged_versions import NewVersion, Staged
+from lakeroot.catalog.version_commits import VersionCommits
+from lakeroot.catalog.versions import TableVersions, are_one
 from lakeroot.model.errors import ConcurrentModificationError, TableVersionNotFoundError
 from lakeroot.model.identifiers import Identifier, identifier_of, show
 from lakeroot.model.records import Table
@@ -224,9 +225,3 @@ class StagingClient:
             "manifest_size": len(one.content),
             "metadata": dict(one.asked.metadata),
         }
-
-
-def are_one(before: Table, now: Table) -> bool:
-    """Tell whether two looks at a name saw one table; of some it is not known when they began."""
-    began = {before.created_at_ms, now.created_at_ms} - {None}
-    return before.location == now.location and len(began) < 2

@@ -20,7 +20,7 @@ from lakeroot.catalog.batches import (
     DeleteVersionsOperation,
     DeregisterOperation,
 )
-from lakeroot.catalog.version_commits import NewVersion
+from lakeroot.catalog.staged_versions import NewVersion
 from lakeroot.model.errors import InvalidInputError
 from lakeroot.model.identifiers import identifier_of
 from lakeroot.model.records import Table, TableVersion
