@@ -281,3 +281,19 @@ def test_a_deletion_is_not_done_to_another_table_of_the_name(
         delete(managed, 0, -1)
 
     assert numbers(managed, "t") == [1, 2]
+
+
+def test_a_transaction_notices_that_what_it_has_read_is_another_version_now(catalog: Any) -> None:
+    make_table(catalog, "t", versions=2)
+    make_table(catalog, "u")
+
+    def sum_up() -> None:
+        with catalog.transaction("sum up") as tx:
+            assert tx.dataset("t").count_rows() == 6
+            delete(catalog, 2, 3)
+            lance.write_dataset(OTHER_ROWS, namespace_client=catalog, table_id=["t"], mode="append")
+            tx.append("u", ROWS)
+
+    with pytest.raises(ConcurrentModificationError, match="Version 2 of t is another one now"):
+        sum_up()
+    assert (row_count(catalog, "t"), row_count(catalog, "u")) == (4, 3)

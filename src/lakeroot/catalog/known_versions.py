@@ -110,6 +110,11 @@ class KnownVersions:
         path = (self._on_disk or {}).get(number) or self.files.path_of(number)
         return None if path is None else self.files.describe(number, path)
 
+    def digest(self, number: int) -> str | None:
+        """Give what the catalog has noted of a version's manifest, if it has."""
+        row = self.kept.get(number)
+        return None if row is None else row.metadata.get(DIGEST)
+
     def _is_still(self, row: TableVersion, found: TableVersion) -> bool:
         """Tell whether a version of the past is not a younger one that took its number.
 

@@ -48,6 +48,12 @@ def still(
                 f"and is at version {found.newest} now",
                 base.version + 1,
             )
+        if base.digest not in (None, found.digest(base.version)):
+            raise ChangedError(
+                identifier,
+                f"Version {base.version} of {show(identifier)} is another one now",
+                base.version,
+            )
         kept = found.kept
         newest = kept.newest if isinstance(kept, VersionsByNumber) else max(kept, default=0)
         required += Unchanged(identifier, now), NewestVersion(identifier, newest)

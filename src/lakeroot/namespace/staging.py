@@ -49,6 +49,8 @@ class Base(Struct, frozen=True):
 
     table: Table
     version: int
+    digest: str | None = None
+    """What the manifest of that version held, if the catalog keeps it: numbers come again."""
 
 
 class StagingClient:
@@ -103,7 +105,8 @@ class StagingClient:
         """Tell what the kept-back versions of a table stand on; it stays so from the first look."""
         if identifier not in self._base:
             table = self.table(identifier)
-            self._base[identifier] = Base(table, self._versions.latest(table))
+            found = self._versions.known(table)
+            self._base[identifier] = Base(table, found.newest, found.digest(found.newest))
         return self._base[identifier]
 
     @contextlib.contextmanager
