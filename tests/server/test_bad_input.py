@@ -97,6 +97,8 @@ def test_a_field_that_is_misspelt_is_refused_and_an_unknown_one_passed_over(http
     shaped(wrong, 400, 13)
     assert "'predicate'" in wrong.json["error"] + wrong.json["detail"]
     shaped(http.post("/v1/table/t/query", {"k": 1, "fastSearch": True}), 400, 13)
+    inner = {"k": 1, "columns": {"columnNames": ["id"]}}
+    shaped(http.post("/v1/table/t/query", inner), 400, 13)
     merge = "/v1/table/t/merge_insert?on=id&when_matched_update_al=true"
     shaped(http.post(merge, stream(ROWS), headers=ARROW), 400, 13)
     assert http.post("/v1/table/t/count_rows", {"predicate": "id = 7"}).json == 0

@@ -33,6 +33,67 @@ def test_a_field_in_another_spelling_is_refused(catalog: Any, key: str) -> None:
         catalog.query_table({"id": ["t"], "k": 1, key: True})
 
 
+@pytest.mark.parametrize(
+    ("operation", "wanted", "right"),
+    [
+        ("query_table", {"k": 1, "vector": {"singleVector": [1.0]}}, "single_vector"),
+        ("query_table", {"k": 1, "vector": {"embedding": [1.0]}}, "single_vector"),
+        ("query_table", {"k": 1, "columns": {"column_nams": ["id"]}}, "column_names"),
+        ("query_table", {"k": 1, "columns": {"id": "id"}}, "column_names"),
+        ("explain_table_query_plan", {"query": {"k": 1, "filtr": "id = 1"}}, "filter"),
+        (
+            "query_table",
+            {
+                "k": 1,
+                "full_text_query": {
+                    "structured_query": {"query": {"match": {"terms": "a", "colum": "id"}}}
+                },
+            },
+            "column",
+        ),
+        (
+            "alter_table_alter_columns",
+            {"alterations": [{"path": "id", "rename": "n", "dataType": {"type": "int32"}}]},
+            "data_type",
+        ),
+        (
+            "update_field_metadata",
+            {"updates": [{"path": "id", "metadata": {"a": "b"}, "replce": True}]},
+            "replace",
+        ),
+        (
+            "alter_transaction",
+            {"actions": [{"setPropertyAction": {"key": "a", "value": "b", "mde": "Fail"}}]},
+            "mode",
+        ),
+        (
+            "batch_commit_tables",
+            {
+                "operations": [
+                    {
+                        "delete_table_versions": {
+                            "id": ["t"],
+                            "brnch": "dev",
+                            "ranges": [{"start_version": 0, "end_version": -1}],
+                        }
+                    }
+                ]
+            },
+            "branch",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_misspelt_field_inside_of_another_is_refused(
+    catalog: Any, operation: str, wanted: dict[str, Any], right: str
+) -> None:
+    with pytest.raises(lance_namespace.InvalidInputError, match=right):
+        getattr(catalog, operation)({"id": ["t"], **wanted})
+    described = catalog.describe_table({"id": ["t"], "load_detailed_metadata": True})
+    assert described.version == 1
+    assert [field.name for field in described.var_schema.fields] == ["id"]
+
+
 def test_a_key_that_resembles_no_field_that_was_left_out_is_passed_over(catalog: Any) -> None:
     newer = {"id": ["t"], "of_the_future": 1, "predicate": "id = 1", "predicate2": "id = 2"}
     assert catalog.count_table_rows(newer).count == 1

@@ -5,11 +5,15 @@ import functools
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar, get_args
 
 import lance_namespace
 import pydantic
 from lance_namespace import LanceNamespaceError
+from lance_namespace_urllib3_client.models import (
+    QueryTableRequestColumns,
+    QueryTableRequestVector,
+)
 
 from lakeroot.model import errors
 from lakeroot.model.errors import InvalidInputError, LakerootError
@@ -79,8 +83,18 @@ def check_keys(model: type[pydantic.BaseModel], given: Iterable[str]) -> None:
     """Refuse a key that is a field of the model misspelt: without it, a request means another.
 
     An update without its predicate changes every row. Keys that resemble no field that was left
-    out are passed over, as the specification asks: they may be those of newer clients.
+    out are passed over, as the specification asks: they may be those of newer clients. A mapping
+    is looked at with all that is inside: a query whose `vector` says nothing is another query.
     """
+    pending = [(model, given)]
+    while pending:
+        model, given = pending.pop()
+        _check_own_keys(model, given)
+        if isinstance(given, Mapping):
+            pending += _inside(model, given)
+
+
+def _check_own_keys(model: type[pydantic.BaseModel], given: Iterable[str]) -> None:
     fields = _fields(model)
     if fields.issuperset(given):
         return
@@ -96,6 +110,24 @@ def check_keys(model: type[pydantic.BaseModel], given: Iterable[str]) -> None:
                 "nothing would be done with it",
                 f"Write {near[0]!r}",
             )
+    if model in _CHOICES and fields.isdisjoint(given):
+        raise InvalidInputError(
+            f"A {model.__name__} has none of the fields {', '.join(map(repr, given))}",
+            "nothing would be done with them",
+            f"Give one of: {', '.join(sorted(fields))}",
+        )
+
+
+def _inside(
+    model: type[pydantic.BaseModel], given: Mapping[str, Any]
+) -> list[tuple[type[pydantic.BaseModel], Mapping[str, Any]]]:
+    """Give the objects inside of a request, each with the model it is read as."""
+    found: list[tuple[type[pydantic.BaseModel], Mapping[str, Any]]] = []
+    for key, inner in _objects(model).items():
+        value = given.get(key)
+        several = value if isinstance(value, list | tuple) else (value,)
+        found += [(inner, one) for one in several if isinstance(one, Mapping)]
+    return found
 
 
 def completed(model: type[pydantic.BaseModel], given: dict[str, Any]) -> dict[str, Any]:
@@ -114,6 +146,8 @@ _SEARCHES: Final = (
     lance_namespace.QueryTableRequest,
     lance_namespace.AnalyzeTableQueryPlanRequest,
 )
+_CHOICES: Final = (QueryTableRequestColumns, QueryTableRequestVector)
+"""Models that say something in one of several ways, and nothing at all in none of them."""
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _ALIKE: Final = 0.8
 
@@ -122,6 +156,24 @@ _ALIKE: Final = 0.8
 def _fields(model: type[pydantic.BaseModel]) -> frozenset[str]:
     aliases = (field.alias for field in model.model_fields.values())
     return frozenset(model.model_fields) | {alias for alias in aliases if alias}
+
+
+@functools.cache
+def _objects(model: type[pydantic.BaseModel]) -> dict[str, type[pydantic.BaseModel]]:
+    """Give the fields of a model that hold other models, or lists of them."""
+    found = {}
+    for name, field in model.model_fields.items():
+        if inner := _model_in(field.annotation):
+            found[name] = inner
+            if field.alias:
+                found[field.alias] = inner
+    return found
+
+
+def _model_in(annotation: Any) -> type[pydantic.BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, pydantic.BaseModel):
+        return annotation
+    return next(filter(None, map(_model_in, get_args(annotation))), None)
 
 
 def operation(

@@ -59,7 +59,7 @@ def fields_of(
         if "+" in parts[3] and fields.get("index_name") not in (None, name):
             name = decoded(parts[3])
         _put(fields, "index_name", name)
-    check_keys(route.request, {*fields, *request.query} if request.query_string else fields)
+    check_keys(route.request, {**request.query, **fields} if request.query_string else fields)
     return completed(route.request, fields)
 
 
