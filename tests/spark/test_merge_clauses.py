@@ -7,7 +7,7 @@ import pytest
 
 import lakeroot.spark
 from lakeroot.model.errors import InvalidInputError, TableColumnNotFoundError
-from lakeroot.spark.spark_sql.null_checks import NullChecks
+from lakeroot.spark.null_checks import NullChecks
 from tests.spark.conftest import put
 from tests.spark.test_exact_conditions import moments
 

@@ -24,6 +24,7 @@ from lakeroot.spark.fitting import (
     resolved,
     spelled_as,
 )
+from lakeroot.spark.null_checks import answered, computed
 from lakeroot.spark.options import ReadOptions
 from lakeroot.spark.planning import missing_column
 from lakeroot.spark.reading import parallelism, planned
@@ -35,7 +36,6 @@ from lakeroot.spark.row_changes import (
     apply_changes,
     foretold,
 )
-from lakeroot.spark.spark_sql.null_checks import answered, computed
 from lakeroot.spark.types import spark_schema
 from lakeroot.spark.write_tasks import WritePlan, target_of
 

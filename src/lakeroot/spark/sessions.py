@@ -1,8 +1,6 @@
 """Start a Spark session with sane local defaults, and teach any session the name ``lakeroot``."""
 
-import atexit
 import os
-import shutil
 import sys
 import tempfile
 import warnings
@@ -16,7 +14,7 @@ from pyspark.sql import SparkSession
 from lakeroot.spark.java import java_home
 from lakeroot.spark.local_connect import connected
 from lakeroot.spark.told import by_spark_submit, configuration, is_told
-from lakeroot.spark.workers import unix_sockets
+from lakeroot.spark.workers import remove_at_exit, unix_sockets
 
 LOCAL_DEFAULTS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
@@ -121,14 +119,8 @@ def _warehouse(sockets: Mapping[str, str]) -> Mapping[str, str]:
         return {}
     # Beside the sockets, if there are any: what a killed program leaves there, the next removes.
     place = tempfile.mkdtemp(prefix="lakeroot-warehouse-", dir=sockets.get(SOCKETS))
-    atexit.register(_removed, place, os.getpid())
+    remove_at_exit(place)
     return {WAREHOUSE: Path(place).as_uri()}
-
-
-def _removed(directory: str, owner: int) -> None:
-    """Remove a directory at the end of the process that made it, not of one forked from it."""
-    if os.getpid() == owner:
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 def register(spark: SparkSession) -> SparkSession:

@@ -50,7 +50,7 @@ def unix_sockets() -> Mapping[str, str]:
     _remove_left_behind()
     directory = tempfile.mkdtemp(prefix=_PREFIX)
     _LOCKS.append(locked_now(directory))
-    atexit.register(_remove, directory, os.getpid())
+    remove_at_exit(directory)
     if len(os.fsencode(directory)) > _LONGEST_DIRECTORY:
         return {}
     return {
@@ -67,8 +67,12 @@ def _remove_left_behind() -> None:
             unlock(handle)
 
 
+def remove_at_exit(directory: str) -> None:
+    """Remove a directory at the end of this process, not of one forked from it."""
+    atexit.register(_remove, directory, os.getpid())
+
+
 def _remove(directory: str, owner: int) -> None:
-    """Remove a directory at the end of the process that made it, not of one forked from it."""
     if os.getpid() == owner:
         shutil.rmtree(directory, ignore_errors=True)
 

@@ -17,13 +17,13 @@ from lakeroot.spark.changing import delete_rows, delete_where, update_rows
 from lakeroot.spark.distribute import until_uncontested
 from lakeroot.spark.fitting import cut_columns, minds_case
 from lakeroot.spark.merge_clauses import Clause, Merge, merge_rows
+from lakeroot.spark.null_checks import NullChecks
 from lakeroot.spark.opening import open_table
 from lakeroot.spark.options import ReadOptions, WriteOptions, parse
 from lakeroot.spark.row_changes import ChangeResult
 from lakeroot.spark.spark_sql.connect import run, summary
 from lakeroot.spark.spark_sql.connect_queries import query
 from lakeroot.spark.spark_sql.installing import table_in
-from lakeroot.spark.spark_sql.null_checks import NullChecks
 from lakeroot.spark.spark_sql.scanning import Statement, assignments, settings, split, unquoted
 from lakeroot.spark.types import spark_schema
 from lakeroot.spark.writing import prepare
