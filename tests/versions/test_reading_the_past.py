@@ -14,6 +14,7 @@ from lance_namespace import (
     ListTablesRequest,
     TableBranchNotFoundError,
     TableNotFoundError,
+    TableTagNotFoundError,
     TableVersionNotFoundError,
     UnsupportedOperationError,
 )
@@ -144,6 +145,27 @@ def test_a_branch_is_read_as_it_was(catalog: Any) -> None:
     assert catalog.at(version=before).list_table_branches({"id": NAME}).branches == {}
     now = lance.dataset(namespace_client=catalog, table_id=NAME).checkout_version(("dev", None))
     assert now.count_rows() == 9
+
+
+def test_the_past_has_no_tags_of_versions_that_came_later(catalog: Any) -> None:
+    lance.write_dataset(ROWS, namespace_client=catalog, table_id=NAME)
+    catalog.create_namespace(CreateNamespaceRequest(id=["b"]))
+    then = catalog.history(1)[0].version
+    time.sleep(_TICK)
+    lance.write_dataset(ROWS, namespace_client=catalog, table_id=NAME, mode="append")
+    branch = lance.dataset(namespace_client=catalog, table_id=NAME).create_branch("dev")
+    catalog.create_table_tag({"id": NAME, "tag": "first", "version": 1})
+    catalog.create_table_tag({"id": NAME, "tag": "later", "version": 2})
+    on_branch = {"tag": "aside", "version": branch.version, "branch": "dev"}
+    catalog.create_table_tag({"id": NAME, **on_branch})
+
+    past = catalog.at(version=then)
+    assert list(past.list_table_tags({"id": NAME}).tags) == ["first"]
+    assert past.get_table_tag_version({"id": NAME, "tag": "first"}).version == 1
+    for tag in ("later", "aside", "none"):
+        with pytest.raises(TableTagNotFoundError):
+            past.get_table_tag_version({"id": NAME, "tag": tag})
+    assert sorted(catalog.list_table_tags({"id": NAME}).tags) == ["aside", "first", "later"]
 
 
 def test_a_moment_that_is_none_is_refused(catalog: Any) -> None:

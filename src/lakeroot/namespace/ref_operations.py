@@ -23,6 +23,7 @@ from lance_namespace import (
 from lance_namespace_urllib3_client.models import BranchContents, TagContents
 
 from lakeroot.catalog.versions import TableVersions
+from lakeroot.model.errors import TableTagNotFoundError
 from lakeroot.model.identifiers import identifier_of
 from lakeroot.namespace.access import TableAccess
 from lakeroot.namespace.border import operation
@@ -49,6 +50,7 @@ class RefOperations(TableAccess):
                 branch=tag.branch, version=tag.version, manifestSize=tag.manifest_size
             )
             for name, tag in page.items.items()
+            if self._names_what_was(request.id, tag)
         }
         return ListTableTagsResponse(tags=tags, page_token=page.next_token)
 
@@ -59,7 +61,21 @@ class RefOperations(TableAccess):
         """Find the version a tag names."""
         with self.at_work(request.id) as handle:
             tag = refs.get_tag(handle, request.tag)
+            if not self._names_what_was(request.id, tag):
+                raise TableTagNotFoundError(
+                    f"The table had no tag {request.tag!r}", "it names a version that came later"
+                )
         return GetTableTagVersionResponse(version=tag.version, branch=tag.branch)
+
+    def _names_what_was(self, names: list[str] | None, tag: refs.Tag) -> bool:
+        """Tell whether a tag names a version that was there in a catalog as it was.
+
+        Lance keeps only the tags of now, and not since when a tag names what it names.
+        """
+        if not self.catalog.store.is_past:
+            return True
+        table = self.catalog.table(identifier_of(names))
+        return TableVersions(self.catalog).known(table, tag.branch).version(tag.version) is not None
 
     @operation(CreateTableTagRequest)
     def create_table_tag(self, request: CreateTableTagRequest) -> CreateTableTagResponse:
