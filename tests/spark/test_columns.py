@@ -1,15 +1,19 @@
 """Names and values of columns that a table cannot have, or that other libraries stumble over."""
 
+import pyarrow as pa
 import pytest
+from pyspark.sql import types as st
 
 import lakeroot.spark
 from lakeroot.model.errors import InvalidInputError, TableSchemaValidationError
 from lakeroot.spark.options import ReadOptions, WriteOptions, parse
+from lakeroot.spark.spark_sql.predicates import predicate
+from lakeroot.spark.types import table_schema
 
 
 @pytest.mark.parametrize(
     "columns",
-    ["1 AS `a.b`", "1 AS `a``b`", "1 AS _rowid", "1 AS _rowoffset", "1 AS a, 2 AS a"],
+    ["1 AS `a.b`", "1 AS `a``b`", "1 AS `*`", "1 AS _rowid", "1 AS _rowoffset", "1 AS a, 2 AS a"],
 )
 def test_a_column_that_lance_would_not_take_is_refused_before_any_job(
     spark, root, catalog, columns
@@ -29,6 +33,31 @@ def test_strange_names_are_kept(spark, root, catalog):
         'x"y': 3,
         "$": 4,
     }
+
+
+@pytest.mark.parametrize("name", ["*", "a.b", "a`b", "_rowid"])
+@pytest.mark.parametrize("by", ["sql", "function"])
+def test_a_backfill_adds_no_column_that_nobody_could_read(spark, root, people, name, by):
+    values = {name: "age + 1"} if by == "sql" else lambda b: pa.record_batch({name: b["age"]})
+    with pytest.raises(InvalidInputError, match="cannot"):
+        lakeroot.spark.backfill(spark, "shop.people", root=root, values=values, job_id="b")
+    assert lakeroot.spark.read(spark, "shop.people", root=root).columns == ["id", "name", "age"]
+
+
+def test_a_field_with_a_backtick_is_left_to_spark():
+    asked = {"name": "=", "children": [{"field": ["s", "a`b"]}, {"type": "int", "value": "1"}]}
+    assert predicate(asked) is None
+    assert predicate({"name": "IS_NULL", "children": [{"field": ["s", "a`b"]}]}) is None
+
+
+@pytest.mark.parametrize(
+    ("precision", "scale", "advice"), [(5, -2, r"DECIMAL\(7, 0\)"), (38, -1, "DOUBLE or STRING")]
+)
+def test_a_decimal_with_a_scale_below_zero_is_refused(precision, scale, advice):
+    kind = st.DecimalType(precision, scale)
+    for field in (st.StructField("d", kind), st.StructField("d", st.ArrayType(kind))):
+        with pytest.raises(TableSchemaValidationError, match=f"below zero.*{advice}"):
+            table_schema(st.StructType([field]))
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite"])

@@ -29,6 +29,7 @@ from lakeroot.spark.options import ReadOptions, table_alone
 from lakeroot.spark.planning import ReadPlan, missing_column, plan_read
 from lakeroot.spark.resuming import NEVER, SAME, begun, check_resume
 from lakeroot.spark.scanning import reopened
+from lakeroot.spark.types import refuse_names
 from lakeroot.tables.expressions import whole, whole_or_none
 from lakeroot.tables.faults import translation
 
@@ -128,6 +129,7 @@ def _check(
                 "a backfill adds columns, and changes none",
                 "Choose another name, or drop the column first; `update` changes values",
             )
+        refuse_names([name])
         check_sql(dataset, ref, name, expression)
 
 
@@ -260,6 +262,8 @@ def _compute(work: Backfill, number: int) -> tuple[str, Finished, Any]:
         if function is not None and function.raised is not None:
             raise _raised(what, function.raised) from error
         raise _told(what, error, _ADVICE[callable(values)]) from error
+    # Of a function this is the first that is heard of its columns, and nothing is committed yet.
+    refuse_names([name for name in schema.to_pyarrow().names if name not in dataset.schema.names])
     before = {file.path for file in fragment.metadata.files}
     new = [file for file in metadata.to_json()["files"] if file["path"] not in before]
     key = _key(fragment, _columns(work, dataset))

@@ -217,7 +217,7 @@ def table_schema(
     unknown = (set(asked) | set(blobs)) - set(schema.fieldNames())
     if unknown:
         raise InvalidInputError(f"There is no column {min(unknown)!r} to encode")
-    _refuse_names(schema.fieldNames())
+    refuse_names(schema.fieldNames())
     for field in schema.fields:
         _refuse_unwritable(field.dataType, field.name)
     fields = []
@@ -236,12 +236,14 @@ def table_schema(
     return pa.schema(fields)
 
 
-def _refuse_names(names: Sequence[str]) -> None:
+def refuse_names(names: Sequence[str]) -> None:
     """Refuse names that Lance would not write, or write and never find again."""
     for name in names:
         why = "Lance keeps it for itself" if name in RESERVED else ""
         if not name or any(sign in name for sign in ".`"):
             why = "the name is empty" if not name else "a dot or a backtick is no part of a name"
+        if name == "*":
+            why = "Lance reads it as all columns"
         if names.count(name) > 1:
             why = "there are two columns of that name"
         if why:
@@ -264,6 +266,14 @@ def _refuse_unwritable(kind: st.DataType, path: str) -> None:
     elif isinstance(kind, st.StructType):
         for field in kind.fields:
             _refuse_unwritable(field.dataType, f"{path}.{field.name}")
+    elif isinstance(kind, st.DecimalType) and kind.scale < 0:
+        whole = kind.precision - kind.scale
+        fits = f"DECIMAL({whole}, 0)" if whole <= _LARGEST_PRECISION else "DOUBLE or STRING"
+        raise TableSchemaValidationError(
+            f"Column {path!r} has the Spark type {kind.simpleString()}, with a scale below zero",
+            "Spark could not read it from a table again",
+            f"Cast it to {fits}",
+        )
     elif isinstance(kind, st.VariantType | st.CalendarIntervalType | st.YearMonthIntervalType):
         raise TableSchemaValidationError(
             f"Column {path!r} has the Spark type {kind.simpleString()}, which Lance cannot hold",

@@ -41,6 +41,8 @@ def predicate(tree: dict[str, Any], cut: Comparable = _NO_COLUMNS) -> str | None
         return str(tree["value"])
     if not parts or "field" not in parts[0]:
         return None
+    if any("`" in name for name in parts[0]["field"]):
+        return None  # Lance has no way to write a field inside of a column that is called so.
     path, rest = ".".join(parts[0]["field"]), parts[1:]
     field = column(tuple(parts[0]["field"]))
     if name in _NULLS or path not in cut:
