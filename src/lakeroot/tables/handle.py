@@ -27,6 +27,8 @@ from lakeroot.tables.versions import LAST_VERSION, MAIN, versions_directory
 Result = TypeVar("Result")
 
 ATTEMPTS: Final = 6
+LOOKS: Final = 4
+"""How often a managed table is opened while its newest version is being deleted."""
 _CATALOG_SPOKE: Final = ("Namespace error", "Python error in")
 _UNKNOWN_OUTCOME: Final = ("Wrapped error: Commit result", "Commit result")
 
@@ -102,7 +104,7 @@ class Workbench:
             return self._open_branch(branch, version)
         if tag is not None:
             return self._open().checkout_version(tag)
-        self._opened = self._open() if version is None else self._open_version(version)
+        self._opened = self._open_newest() if version is None else self._open_version(version)
         return self._opened
 
     def meaning_of(self, error: LakerootError, doing: str) -> LakerootError:
@@ -147,6 +149,28 @@ class Workbench:
         return LanceDataset(
             self.location, version=version, session=self.handle.session, **self.options
         )
+
+    def _open_newest(self) -> LanceDataset:
+        """Open the newest version; look again if it was deleted after the catalog had told it."""
+        looks = LOOKS if self.handle.managed else 1
+        for _ in range(looks - 1):
+            try:
+                return self._open()
+            except Exception as error:
+                meant = translation(error, "Opening the table")
+                is_gone = isinstance(meant, TableNotFoundError | InvalidTableStateError)
+                if not is_gone or not self._has_versions():
+                    raise
+        return self._open()
+
+    def _has_versions(self) -> bool:
+        """Tell whether the catalog knows a newest version, and that it is in its place."""
+        newest = {"id": list(self.handle.table_id), "limit": 1, "descending": True}
+        try:
+            with translated("Looking for the newest version"):
+                return bool(self.handle.namespace_client.list_table_versions(newest)["versions"])
+        except LakerootError:
+            return False
 
     def _open_version(self, version: int) -> LanceDataset:
         try:
