@@ -238,7 +238,7 @@ def flat(answer: object) -> dict[str, object]:
             "Write it as module:function",
         ),
         (["export", "shop.words", "out", "--format", "parket"], "'parquet'"),
-        (["update", "shop.words", "--set", "nothing", "--dry-run"], "Write KEY=VALUE"),
+        (["update", "shop.words", "--set", "nothing", "--dry-run"], "Write COLUMN=EXPRESSION"),
     ],
 )
 def test_a_job_that_cannot_be_is_refused_and_changes_nothing(

@@ -70,8 +70,9 @@ def test_a_message_of_several_lines_is_told_to_its_end(spark):
         ("[X] No such thing. SQLSTATE: 58030; line 1 pos 7;\n'Project ['x]", "pos 7"),
         (
             "An error occurred while calling o1.f.\n: java.io.IOException: no\nroute\n\tat a.b",
-            "java.io.IOException: no route",
+            "It failed. no route",
         ),
+        ("Caused by: java.net.UnknownHostException: lake", "java.net.UnknownHostException: lake"),
         ("It failed\n\tat a.b\nCaused by: a.B: one,\ntwo\n\tat c.d\n", "a.B: one, two"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 
 import lakeroot.spark
 from lakeroot.model.errors import InvalidInputError
-from lakeroot.spark.options import ReadOptions, parse
+from lakeroot.spark.options import ReadOptions, parse, table_of
 from lakeroot.spark.planning import with_limit
 from lakeroot.spark.spark_sql.few_rows import FewRows
 from lakeroot.spark.spark_sql.sourcing import COLUMNAR
@@ -135,3 +135,20 @@ def test_sql_reads_the_other_columns_beside_nanoseconds(spark, lake, moments):
     assert spark.sql(f"SELECT count(*) FROM {table}").first()[0] == 2
     assert spark.sql(f"SELECT 1 FROM {table} LIMIT 1").collect() == [(1,)]
     assert spark.read.option("truncateNanos", "true").table(table).orderBy("id").first().at
+
+
+@pytest.mark.parametrize("place", [{"root": "lake"}, {"location": "./t.lance"}])
+def test_a_relative_path_is_refused_in_a_directory_that_goes_with_the_session(
+    tmp_path, monkeypatch, place
+):
+    own = tmp_path / "9f6df2ca"
+    own.mkdir()
+    monkeypatch.chdir(own)
+    table_of({**place, "table": "t"})
+    monkeypatch.setenv("SPARK_JOB_ARTIFACT_UUID", own.name)
+    with pytest.raises(InvalidInputError, match="is not a whole path"):
+        table_of({**place, "table": "t"})
+    table_of({"root": str(tmp_path), "table": "t"})
+    table_of({"root": "s3://bucket/lake", "table": "t"})
+    monkeypatch.chdir(tmp_path)
+    table_of({**place, "table": "t"})

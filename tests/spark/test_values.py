@@ -102,7 +102,7 @@ def test_a_foreign_error_becomes_one_line():
     java = "Job aborted\n\tat org.apache...\nCaused by: java.io.IOException: disk full"
     error = explained("The write failed", RuntimeError(java))
     assert isinstance(error, InternalError)
-    assert str(error) == "The write failed. java.io.IOException: disk full"
+    assert str(error) == "The write failed. disk full"
     conflict = explained("x", OSError("Commit conflict for version 3"))
     assert isinstance(conflict, ConcurrentModificationError)
 

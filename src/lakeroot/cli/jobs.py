@@ -24,8 +24,9 @@ from lakeroot.cli.sparking import (
 from lakeroot.lake.opening import implementation
 from lakeroot.model.errors import InvalidInputError
 
+_COMPUTED = ("a column and what it is set to", "COLUMN=EXPRESSION")
 SET = click.option(
-    "--set", "settings", multiple=True, metavar="COLUMN=EXPRESSION", help="A column; may repeat."
+    "--set", "settings", multiple=True, metavar=_COMPUTED[1], help="A column; may repeat."
 )
 
 
@@ -55,7 +56,7 @@ def update(
 
     _, where = job_on(ctx, table)
     given: dict[str, Any] = {
-        "set": pairs(settings),
+        "set": pairs(settings, *_COMPUTED),
         "where": predicate,
         "truncate_nanos": truncate_nanos,
         "job_id": job_id,
@@ -137,7 +138,7 @@ def backfill(
         raise InvalidInputError("--set and --function exclude each other")
     _, where = job_on(ctx, table)
     given: dict[str, Any] = {
-        "values": function_named(function) if function else pairs(settings),
+        "values": function_named(function) if function else pairs(settings, *_COMPUTED),
         "reads": list(reads) or None,
         "job_id": job_id,
         "resume": resume,

@@ -41,13 +41,15 @@ def _way_back(lake: Lake, *, now: bool) -> str:
     return " The data stays until gc collects it."
 
 
-def pairs(settings: tuple[str, ...]) -> dict[str, str]:
+def pairs(
+    settings: tuple[str, ...], what: str = "a property", form: str = "KEY=VALUE"
+) -> dict[str, str]:
     """Read KEY=VALUE settings."""
     found = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals or not key:
-            raise InvalidInputError(f"{setting!r} is not a property", fix="Write KEY=VALUE")
+            raise InvalidInputError(f"{setting!r} is not {what}", fix=f"Write {form}")
         found[key] = value
     return found
 

@@ -46,6 +46,10 @@ _DAMAGED = re.compile(
 )
 _RESTORE = "Restore the file from a copy, or an older version of the table"
 _CLASS = re.compile(r"^\w+(?:Error|Exception): ")
+# Classes of Java whose names add nothing to the message, unlike that of an unknown host.
+_PLAIN_CLASS = re.compile(
+    r"^(?:java\.(?:lang\.Runtime|io\.IO)|org\.apache\.spark\.Spark\w*)Exception: (?=\S)"
+)
 _NO_TIME = "[UNSUPPORTED_TIME_TYPE]"
 # What Spark says when it cannot write files of its own.
 _NO_PLACE = re.compile(
@@ -169,9 +173,8 @@ def _root_cause(text: str) -> str:
     lines = cause.strip().splitlines()
     if lines and lines[0].startswith(_CALLED) and len(lines) > 1:
         # The next line is of Java: a colon, the class, the message.
-        first = lines[1].lstrip(": ").removeprefix("org.apache.spark.SparkException: ")
-        lines = [first, *lines[2:]]
-    return _without_place(_sentence(lines))
+        lines = [lines[1].lstrip(": "), *lines[2:]]
+    return _without_place(_PLAIN_CLASS.sub("", _sentence(lines)))
 
 
 def _without_place(line: str) -> str:

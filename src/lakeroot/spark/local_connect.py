@@ -32,8 +32,8 @@ def connected(master: str, settings: Mapping[str, str]) -> SparkSession:
             del os.environ[mark]
         raise
     service = getattr(getattr(_running()._jvm, SERVICE), "MODULE$")  # noqa: SLF001
-    builder = ConnectSession.builder.remote(f"sc://localhost:{service.localPort()}")
-    return builder.config(map=options).getOrCreate()
+    # The server has the settings: of those given again, Spark warns that it cannot change most.
+    return ConnectSession.builder.remote(f"sc://localhost:{service.localPort()}").getOrCreate()
 
 
 def _running() -> Any:

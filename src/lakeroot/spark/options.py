@@ -2,8 +2,10 @@
 
 import datetime as dt
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any, TypeVar
 
 from lakeroot.model.errors import InvalidInputError
@@ -210,6 +212,22 @@ def table_alone(table: str | None, options: Mapping[str, Any], *own: str) -> Tab
     return table_of({**options, "table": table} if table is not None else options)
 
 
+def _refuse_nowhere(place: Any) -> None:
+    """Refuse a relative path in a directory that Spark deletes with the session.
+
+    Over Connect, where the source in Python runs, workers do not work where the user does.
+    """
+    session = os.environ.get("SPARK_JOB_ARTIFACT_UUID")
+    if not place or "://" in str(place) or Path(str(place)).is_absolute():
+        return
+    if session and Path.cwd().name == session:
+        raise InvalidInputError(
+            f"{str(place)!r} is not a whole path",
+            "here it would be in a temporary directory of Spark, which goes with the session",
+            "Write the path from the root on, as the machine of the Spark server sees it",
+        )
+
+
 def table_of(given: Mapping[str, Any]) -> TableRef:
     """Read which table the options mean."""
     lower = {key.lower(): value for key, value in given.items() if value is not None}
@@ -220,6 +238,8 @@ def table_of(given: Mapping[str, Any]) -> TableRef:
         raise InvalidInputError(
             f"The options {ways[0]!r} and {ways[1]!r} exclude each other", fix="Give one of them"
         )
+    for place in (lower.get("root"), lower.get("location"), extra.get("root")):
+        _refuse_nowhere(place)
     options = tuple(sorted(storage.items()))
     if ways == ["location"]:
         return TableRef(None, (), str(lower["location"]), options)
