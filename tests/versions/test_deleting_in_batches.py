@@ -10,7 +10,7 @@ from lance_namespace import ConcurrentModificationError
 from lakeroot.catalog.batches import Batches, DeleteVersionsOperation
 from lakeroot.catalog.version_commits import VersionCommits
 from lakeroot.tables.versions import VersionRange
-from tests.versions.kinds import KINDS, append, opener, place_of
+from tests.versions.kinds import KINDS, append, delete, opener, place_of
 from tests.versions.staging import (
     files_below,
     make_table,
@@ -125,6 +125,23 @@ def test_a_version_that_another_client_put_there_directly_goes_with_the_others(
 
     assert numbers(catalog, "t") == [5]
     assert row_count(catalog, "t") == 21
+
+
+@pytest.mark.parametrize("in_a_batch", [True, False])
+def test_a_version_that_was_put_there_directly_and_stays_is_the_newest_of_that_moment(
+    catalog: Any, in_a_batch: bool
+) -> None:
+    place = place_of(catalog, "t")
+    lance.write_dataset(lance.dataset(str(place)).to_table(), place, mode="append")
+    make_table(catalog, "u")
+    if in_a_batch:
+        assert committed(catalog, deletion(2, 3), deletion(3, 4)) == [1, 1]
+    else:
+        assert delete(catalog, 2, 4) == 2
+    now = catalog.history(1)[0].version
+
+    assert numbers(catalog, "t") == [1, 4]
+    assert row_count(catalog.at(version=now), "t") == row_count(catalog, "t") == 18
 
 
 def test_eight_versions_go_as_well_as_three(catalog: Any) -> None:

@@ -6,8 +6,12 @@ import lance_namespace
 import pytest
 
 from lakeroot import DirectoryNamespace
+from lakeroot.catalog.known_versions import KnownVersions
+from lakeroot.catalog.versions import TableVersions
 from lakeroot.tables import rows
 from lakeroot.tables.handle import LOOKS, TableHandle
+from tests.versions.conftest import Open
+from tests.versions.kinds import delete
 from tests.versions.staging import make_table
 
 
@@ -41,6 +45,43 @@ def test_a_version_that_is_deleted_while_it_is_opened(
 
     assert rows.count_rows(table) % 3 == 0
     assert rows.count_rows(table) == managed.count_table_rows({"id": ["t"]}).count
+
+
+@pytest.mark.parametrize(
+    ("ask", "expected"),
+    [
+        (lambda catalog: catalog.describe_table_version({"id": ["t"]})["version"]["version"], 2),
+        (lambda catalog: listed(catalog, limit=1, descending=True), [2]),
+        (lambda catalog: listed(catalog), [1, 2]),
+    ],
+    ids=["described", "the newest listed", "all listed"],
+)
+def test_a_version_that_is_deleted_after_the_look_is_not_damage(
+    managed: DirectoryNamespace,
+    open_lake: Open,
+    monkeypatch: pytest.MonkeyPatch,
+    ask: Any,
+    expected: Any,
+) -> None:
+    make_table(managed, "t", versions=3)
+    rival, look, going = open_lake(), TableVersions._look, [3]
+
+    def deleted_after(self: TableVersions, *given: Any) -> KnownVersions:
+        found = look(self, *given)
+        if going and self._catalog is managed.catalog and found.newest == going[-1]:
+            newest = going.pop()
+            delete(rival, newest, newest + 1)
+        return found
+
+    monkeypatch.setattr(TableVersions, "_look", deleted_after)
+
+    assert ask(managed) == expected
+    assert not going
+
+
+def listed(catalog: DirectoryNamespace, **how: Any) -> list[int]:
+    found = catalog.list_table_versions({"id": ["t"], **how})["versions"]
+    return [one["version"] for one in found]
 
 
 def test_a_newest_version_that_is_gone_is_still_damage(managed: DirectoryNamespace) -> None:

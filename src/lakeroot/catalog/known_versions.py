@@ -110,6 +110,13 @@ class KnownVersions:
         path = (self._on_disk or {}).get(number) or self.files.path_of(number)
         return None if path is None else self.files.describe(number, path)
 
+    def is_like(self, other: "KnownVersions") -> bool:
+        """Tell whether another look has found the same versions, as far as their newest tells."""
+        return (self.newest, self.digest(self.newest)) == (
+            other.newest,
+            other.digest(other.newest),
+        )
+
     def digest(self, number: int) -> str | None:
         """Give what the catalog has noted of a version's manifest, if it has."""
         row = self.kept.get(number)

@@ -212,10 +212,13 @@ class VersionCommits:
 
         New versions follow the newest there is, also if this commit deletes that one.
         """
+        tables = {one.table.identifier: one for one in staged}
         changes: list[Change] = [*others, *(one.change for one in deletions if one.rows)]
+        shortened = {one.table.identifier: one for one in deletions if one.rows}
+        for identifier in shortened.keys() - tables:
+            changes += _but_for(deletions, self._versions.staying(shortened[identifier]))
         already: dict[int, TableVersion] = {}
         latest: dict[Identifier, int] = {}
-        tables = {one.table.identifier: one for one in staged}
         for newest, taken_in in each(self._store, self._newest, list(tables.values())):
             latest[newest.table.identifier] = newest.newest
             changes += _but_for(deletions, taken_in)

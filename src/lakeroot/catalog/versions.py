@@ -6,8 +6,8 @@ into place comes after, and any reader finishes it. Files that other clients put
 count from the first look, and are taken into the catalog with the next commit.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Final, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -35,6 +35,7 @@ from lakeroot.model.commits import (
 from lakeroot.model.errors import (
     ConcurrentModificationError,
     InvalidInputError,
+    InvalidTableStateError,
     TableBranchNotFoundError,
     TableVersionAlreadyExistsError,
     TableVersionNotFoundError,
@@ -50,6 +51,8 @@ from lakeroot.tables.versions import (
     covered,
     object_key,
 )
+
+Told = TypeVar("Told")
 
 _FEW: Final = 8
 _ATTEMPTS: Final = 10
@@ -98,38 +101,38 @@ class TableVersions:
         after = _after(token, limit)
         if limit == 1 and descending and self._catalog.turns.are_taken and self.is_managed(branch):
             self._take_turn(identifier)
-        found = self._look(identifier, branch)
-        if limit == 1 and descending and after is None:
-            if found.is_pinned:
-                # Lance looks into the directory if it is shown nothing, and would read what
-                # came later: what cannot be shown of the past is an error.
-                newest = _described(identifier, found, None)
-                more = any(number < newest.version for number in found.kept)
-                return [newest], token_of(str(newest.version)) if more else None
-            alone = found.newest_alone()
-            if alone is not None:
-                return alone
-        ordered = sorted(found.numbers, reverse=descending)
-        if after is not None:
-            ordered = [n for n in ordered if (n < after if descending else n > after)]
-        if limit is None or limit > _FEW:
-            found.look_at_all_files()
-        found.look_from_the_newest()
-        shown: list[TableVersion] = []
-        for position, number in enumerate(ordered):
-            if limit is not None and len(shown) >= limit:
-                rest = bool(shown) and position < len(ordered)
-                return shown, token_of(str(shown[-1].version)) if rest else None
-            version = found.version(number)
-            if version is not None:
-                shown.append(version)
-        return shown, None
+        return self._steadily(
+            identifier,
+            branch,
+            lambda found: (
+                (_newest_of(found) if limit == 1 and descending and after is None else None)
+                or _page(found, after, limit, descending=descending)
+            ),
+        )
 
     def describe_version(
         self, identifier: Identifier, version: int | None = None, branch: str | None = None
     ) -> TableVersion:
         """Describe a version, or the newest; finish it if its writer did not."""
-        return _described(identifier, self._look(identifier, branch), version)
+        return self._steadily(identifier, branch, lambda found: _described(found, version))
+
+    def _steadily(
+        self, identifier: Identifier, branch: str | None, tell: Callable[[KnownVersions], Told]
+    ) -> Told:
+        """Look at a table's versions and tell something of them.
+
+        Where one is not there, somebody may have deleted it after the look: then the next one tells
+        what is so. Only a look that finds the same again is believed.
+        """
+        found = self._look(identifier, branch)
+        for _ in range(_ATTEMPTS):
+            try:
+                return tell(found)
+            except (InvalidTableStateError, TableVersionNotFoundError):
+                before, found = found, self._look(identifier, branch)
+                if before.is_like(found):
+                    raise
+        return tell(found)
 
     def delete_versions(
         self, identifier: Identifier, ranges: Sequence[VersionRange], branch: str | None = None
@@ -145,7 +148,8 @@ class TableVersions:
             try:
                 if going.rows:
                     unchanged = Unchanged(identifier, going.table)
-                    self._catalog.commit(going.change, requires=[unchanged])
+                    direct = self.staying(going)
+                    self._catalog.commit(going.change, *direct, requires=[unchanged])
             except ConcurrentModificationError:
                 if attempt + 1 == _ATTEMPTS:
                     raise
@@ -182,6 +186,13 @@ class TableVersions:
         rows += [found.kept[number] for number in cleaned_up]
         once = tuple(dict.fromkeys(paths))
         return Deletion(found.table, tuple(going), tuple(rows), found.files, once)
+
+    def staying(self, deletion: Deletion) -> list[Change]:
+        """Say what lets the catalog keep versions that were put there directly, and that stay.
+
+        Otherwise what it keeps would end before them, and so would the table as it is now.
+        """
+        return self.taken_in(self.known(deletion.table), but_for=deletion.numbers)
 
     def enable(self) -> None:
         """Make the catalog the arbiter of its tables' versions; those there are taken in."""
@@ -258,16 +269,15 @@ class TableVersions:
             is_local=self._store.root.is_local,
         )
 
-    def taken_in(self, found: KnownVersions) -> list[Change]:
+    def taken_in(self, found: KnownVersions, but_for: Collection[int] = ()) -> list[Change]:
         """Say what would let the catalog keep the versions that were put beside those it keeps."""
-        if not found.direct:
-            return []
+        numbers = sorted(number for number in found.direct if number not in but_for)
 
         def look(number: int) -> TableVersion | None:
             described = found.files.describe(number, found.direct[number])
             return None if described is None else as_taken_in(found.files, described)
 
-        rows = tuple(filter(None, each(self._store, look, sorted(found.direct))))
+        rows = tuple(filter(None, each(self._store, look, numbers)))
         return [CreateTableVersions(found.table.identifier, rows)] if rows else []
 
     def named(self, table: Table) -> list[Change]:
@@ -330,7 +340,39 @@ def require_same_table(before: Table, now: Table) -> None:
         )
 
 
-def _described(identifier: Identifier, found: KnownVersions, version: int | None) -> TableVersion:
+def _newest_of(found: KnownVersions) -> tuple[list[TableVersion], str | None] | None:
+    """List the newest version alone; nothing if all must be looked at."""
+    if not found.is_pinned:
+        return found.newest_alone()
+    # Lance looks into the directory if it is shown nothing, and would read what came later: what
+    # cannot be shown of the past is an error.
+    newest = _described(found, None)
+    more = any(number < newest.version for number in found.kept)
+    return [newest], token_of(str(newest.version)) if more else None
+
+
+def _page(
+    found: KnownVersions, after: int | None, limit: int | None, *, descending: bool
+) -> tuple[list[TableVersion], str | None]:
+    ordered = sorted(found.numbers, reverse=descending)
+    if after is not None:
+        ordered = [n for n in ordered if (n < after if descending else n > after)]
+    if limit is None or limit > _FEW:
+        found.look_at_all_files()
+    found.look_from_the_newest()
+    shown: list[TableVersion] = []
+    for position, number in enumerate(ordered):
+        if limit is not None and len(shown) >= limit:
+            rest = bool(shown) and position < len(ordered)
+            return shown, token_of(str(shown[-1].version)) if rest else None
+        version = found.version(number)
+        if version is not None:
+            shown.append(version)
+    return shown, None
+
+
+def _described(found: KnownVersions, version: int | None) -> TableVersion:
+    identifier = found.table.identifier
     number = found.newest if version is None else version
     if number == 0 and version is None:
         raise TableVersionNotFoundError(
