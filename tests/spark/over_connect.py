@@ -11,6 +11,7 @@ from typing import Any
 
 import lance_namespace
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 import lakeroot
@@ -50,6 +51,13 @@ def conditions(spark: SparkSession, root: str) -> dict[str, list[Any]]:
     return {"x": left["x"].to_pylist()}
 
 
+def missing(spark: SparkSession, root: str) -> str:
+    """Read a table that is not there; give the error."""
+    with pytest.raises(AnalysisException) as raised:
+        spark.read.format("lakeroot").option("root", root).load("shop.nope").schema  # noqa: B018
+    return str(raised.value)
+
+
 def main() -> None:
     """Go through all of it: the directory for the catalogs is given."""
     place = Path(sys.argv[1])
@@ -58,6 +66,7 @@ def main() -> None:
     try:
         seen["journey"] = journey(spark, str(place / "journey"))
         seen["statements"] = answered(spark, str(place / "statements"))
+        seen["missing"] = missing(spark, str(place / "statements"))
         seen["frames"] = disagreements(spark, str(place / "frames"), 6)
         try:
             seen["conditions"] = conditions(spark, str(place / "conditions"))

@@ -49,6 +49,9 @@ def test_what_differs_over_spark_connect_is_right_or_says_what_to_use(tmp_path, 
         journey.check(seen["journey"])
     with subtests.test("a statement runs, or says what to use"):
         connect_statements.check(seen["statements"])
+    with subtests.test("an error comes without the trace of the server"):
+        assert "Table shop.nope cannot be looked up" in seen["missing"]
+        assert "\tat " not in seen["missing"]
     with subtests.test("one frame gives every query its own rows"):
         assert seen["frames"] == []
     with subtests.test("a condition that needs the column is refused, and no other"):

@@ -25,6 +25,7 @@ LOCAL_DEFAULTS: Mapping[str, str] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "32768",
 }
 
+SERVER_TRACES = "spark.sql.connect.serverStacktrace.enabled"
 WAREHOUSE = "spark.sql.warehouse.dir"
 CATALOG = "spark.sql.catalogImplementation"
 NAME = "spark.app.name"
@@ -69,6 +70,9 @@ def session(
     is_local = remote is None and master is not None and master.startswith("local")
     sockets = unix_sockets() if is_local else {}
     settings.update(sockets)
+    if remote is not None:
+        # Otherwise every error comes with the trace of the server's threads, a hundred lines.
+        settings[SERVER_TRACES] = "false"
     if fast_start:
         settings["spark.driver.extraJavaOptions"] = FAST_START_FLAGS
     settings.update(config or {})
