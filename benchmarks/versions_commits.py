@@ -1,5 +1,6 @@
 """Many writers of one managed table, and many tables in one commit."""
 
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import lance
+import numpy as np
 import pyarrow as pa
 
 from benchmarks.manifests import renumbered
@@ -21,6 +23,7 @@ TITLE = "Commits of versions"
 PEER = "plain pylance"
 PROCESSES = 8
 TABLES = 50
+VECTOR = 768
 
 # A writer lives for the whole benchmark: what is measured is appending, not importing. It is told a
 # catalog and who decides there, writes a table of its own to be warm, says so, and waits. When
@@ -29,11 +32,12 @@ TABLES = 50
 _WRITER = """
 import sys
 import lance, pyarrow as pa
+from benchmarks.versions_commits import table
 from lakeroot import DirectoryNamespace
 number = int(sys.argv[1])
 while line := sys.stdin.readline():
-    root, manages, appends = line.split()
-    rows = [pa.table({"id": [number * 1000 + n]}) for n in range(int(appends))]
+    root, manages, appends, size = line.split()
+    rows = [table(number * 1000 + n, int(size)) for n in range(int(appends))]
     place, own = {"uri": root + "/t.lance"}, {"uri": root + f"/own{number}.lance"}
     if manages == "true":
         namespace = DirectoryNamespace(root=root)
@@ -62,6 +66,9 @@ def run(*, quick: bool) -> Iterable[Row]:
         # Tables of 120 versions, 2,000 and 4,800: whoever races repeats more work then.
         for appends, rounds in ((5, 1),) if quick else ((15, 5), (250, 3), (600, 1)):
             yield _writers(Path(place) / str(appends), writers, appends, rounds)
+        yield _writers(
+            Path(place) / "vectors", writers, 3 if quick else 10, 1 if quick else 5, size=10_000
+        )
         for writer in writers:
             writer.end()
         yield _batch(Path(place) / "batch", rounds=3 if quick else 10)
@@ -71,16 +78,29 @@ def run(*, quick: bool) -> Iterable[Row]:
             yield _batch(Path(here).resolve(), rounds=3 if quick else 10)
 
 
-def _writers(place: Path, writers: list["_Writer"], appends: int, rounds: int) -> Row:
+def table(number: int, size: int) -> pa.Table:
+    """Make the rows of one append: a number, or many with vectors."""
+    if size == 1:
+        return pa.table({"id": [number]})
+    values = np.random.default_rng(abs(number)).random(size * VECTOR, dtype="float32")
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(values), VECTOR)
+    return pa.table({"id": pa.array(range(size), pa.int64()), "vector": vectors})
+
+
+def _writers(
+    place: Path, writers: list["_Writer"], appends: int, rounds: int, size: int = 1
+) -> Row:
     rates: dict[str, list[float]] = {"true": [], "false": []}
     given_up = {"true": 0, "false": 0}
     for number in range(rounds):
         for manages in ("true", "false"):
-            rate, gave_up = _rate(place / f"{number}{manages}", manages, appends, writers)
+            rate, gave_up = _rate(place / f"{number}{manages}", manages, appends, writers, size)
+            shutil.rmtree(place / f"{number}{manages}")
             rates[manages].append(rate)
             given_up[manages] += gave_up
     ours, peer = (sorted(rates[manages])[rounds // 2] for manages in ("true", "false"))
-    what = f"{PROCESSES} processes append to one table, the catalog decides; no row lost"
+    each = "a row" if size == 1 else f"{size:,} vectors"
+    what = f"{PROCESSES} processes append {each} a time to one table, the catalog decides"
     note = f"given up and repeated {given_up['true']} : {given_up['false']}"
     return Row(
         what, f"{appends} each", ours, peer, unit="appends/s", bar=1.0, better=HIGHER, note=note
@@ -113,11 +133,13 @@ class _Writer:
         self._process.communicate()
 
 
-def _rate(root: Path, manages: str, appends: int, writers: list[_Writer]) -> tuple[float, int]:
+def _rate(
+    root: Path, manages: str, appends: int, writers: list[_Writer], size: int
+) -> tuple[float, int]:
     namespace = DirectoryNamespace(root=str(root), table_version_management=manages)
-    lance.write_dataset(pa.table({"id": [-1]}), namespace_client=namespace, table_id=["t"])
+    lance.write_dataset(table(-1, size), namespace_client=namespace, table_id=["t"])
     for writer in writers:
-        writer.say(f"{root} {manages} {appends}")
+        writer.say(f"{root} {manages} {appends} {size}")
     for writer in writers:
         writer.expect("ready")
     start = time.perf_counter()
@@ -126,7 +148,7 @@ def _rate(root: Path, manages: str, appends: int, writers: list[_Writer]) -> tup
     given_up = sum(number for writer in writers for number in writer.expect("done"))
     taken = time.perf_counter() - start
     rows = lance.dataset(namespace_client=namespace, table_id=["t"]).count_rows()
-    assert rows == PROCESSES * appends + 1, "rows were lost"
+    assert rows == (PROCESSES * appends + 1) * size, "rows were lost"
     return PROCESSES * appends / taken, given_up
 
 

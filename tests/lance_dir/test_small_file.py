@@ -56,14 +56,14 @@ def test_a_large_value_is_written_as_lance_writes_it() -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(ROWS, min_size=2, max_size=small_file.MOST_WRITTEN))
+@given(st.lists(ROWS, min_size=2, max_size=small_file.MOST_ROWS))
 def test_several_rows_read_back_as_they_were_written(
     tmp_path_factory: pytest.TempPathFactory, rows: list[Row]
 ) -> None:
     path = tmp_path_factory.mktemp("small") / "rows.lance"
     content = small_file.encode(rows)
     assert content is not None
-    assert len(rows) > small_file.MOST_ROWS or small_file.decode(content) == rows
+    assert small_file.decode(content) == rows
     path.write_bytes(content)
     reader = LanceFileReader(str(path))
     assert list(rows_of(reader.read_all().to_table())) == rows
@@ -79,10 +79,7 @@ def test_several_rows_read_back_as_they_were_written(
         [],
         [Row("a", "table", "", None)],
         [Row("a", "table", "x", None, ["b"])],
-        [
-            Row(str(number), "namespace", None, None)
-            for number in range(small_file.MOST_WRITTEN + 1)
-        ],
+        [Row(str(number), "namespace", None, None) for number in range(small_file.MOST_ROWS + 1)],
     ],
     ids=["none", "an empty string", "base objects", "many"],
 )

@@ -54,4 +54,5 @@ def tables(managed: DirectoryNamespace) -> DirectoryNamespace:
 def endless(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let turns last, so that a busy machine does not end them before a test has looked."""
     monkeypatch.setattr(turns, "LONGEST_TURN", FOREVER)
+    monkeypatch.setattr(turns, "LONG_WORK", FOREVER)
     monkeypatch.setattr(turns, "_WRITER", FOREVER)

@@ -25,7 +25,7 @@ import sys
 import lance, pyarrow as pa
 from lakeroot import DirectoryNamespace
 from lakeroot.catalog import turns
-turns.LONGEST_TURN = turns._WRITER = 3600.0
+turns.LONGEST_TURN = turns.LONG_WORK = turns._WRITER = 3600.0
 namespace = DirectoryNamespace(root=sys.argv[1])
 rows = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "word": ["a", "b", "c"]})
 lance.write_dataset(rows, namespace_client=namespace, table_id=["t"], mode="append")
@@ -114,6 +114,25 @@ def test_a_turn_ends_by_itself_and_is_not_taken_again_for_a_while(
     assert row_count(managed, "t") == 9
 
 
+@pytest.mark.usefixtures("endless")
+def test_who_works_for_long_on_a_version_does_so_beside_others(
+    managed: DirectoryNamespace, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(managed)
+    managed.list_table_versions(NEWEST)
+    assert is_taken(table)
+
+    monkeypatch.setattr(turns, "LONG_WORK", -FOREVER)
+    append(managed)
+    managed.list_table_versions(NEWEST)
+    assert not is_taken(table)
+
+    monkeypatch.setattr(turns, "LONG_WORK", FOREVER)
+    append(managed)
+    managed.list_table_versions(NEWEST)
+    assert is_taken(table), "its last version was little work again"
+
+
 def test_readers_take_no_turns(managed: DirectoryNamespace, table: Path) -> None:
     make_table(managed, "other")
     reader = DirectoryNamespace(root=managed.catalog.store.root.uri)
@@ -181,7 +200,7 @@ def test_no_row_of_several_threads_is_lost_and_no_file_stays_open(
 _FORKING = """
 import os, sys
 from lakeroot.catalog import turns
-turns.LONGEST_TURN = turns._WRITER = 3600.0
+turns.LONGEST_TURN = turns.LONG_WORK = turns._WRITER = 3600.0
 mine = turns.Turns()
 mine.committed([])
 mine.take(sys.argv[1], lambda: None)

@@ -5,7 +5,7 @@ was first, everything it did is wasted, and it pauses for longer each time. So a
 just written takes a turn at its next look at a table and gives it back when its version is made:
 whoever else is about to write the table waits for a moment instead of losing. A client that makes
 one version after the other stays for some of them, because handing a turn to another process costs
-as much as a version.
+as much as a version. Who writes many rows takes none: others write theirs at the same time.
 
 A turn is advice and nothing more: the commit decides, as if there were none. It is a lock on the
 table's directory of versions, so it ends with the process that holds it. It also ends when its
@@ -37,14 +37,18 @@ LONGEST_LINE: Final = 3.0
 """Seconds after which a client goes on without a turn, however often the table changed."""
 _BACK: Final = 0.005
 """Seconds within which a client that stays must be back for its next turn."""
-_ALONE: Final = 0.1
-"""Seconds after which the watch looks again while this client meets nobody."""
+_REST: Final = 0.1
+"""Seconds after which the watch looks again while nobody stays, and nobody is about to."""
 _NO_STAY: Final = 0.5
 """Seconds without staying after a client stayed and was not back."""
 _WRITER: Final = 2.0
 """Seconds for which a client that wrote a table is expected to write again."""
 _WITHOUT: Final = 30.0
 """Seconds without turns after one that was not used, or not to be had."""
+LONG_WORK: Final = 0.02
+"""Seconds of work from a look to its version, with which nobody takes turns at looks."""
+_WORK_PER_BYTE: Final = 1e-7
+"""Seconds that Lance may work for every byte of a manifest, which it reads, and writes again."""
 _KNOWN: Final = 256
 _THREADS: Final = 64
 """Threads of one process that wait for turns: whoever is stopped holds up all of them."""
@@ -70,6 +74,10 @@ class _Table(Struct, eq=False):
     goes_until: float = 0.0
     """Until when this client does not stay."""
     without_until: float = 0.0
+    began: tuple[float, float] | None = None
+    """When this client had looked last: by the clock, and by the work that its process had done."""
+    works_long: bool = False
+    """Whether it worked for long on its last version: much more than what a lost race costs."""
 
     @property
     def is_free(self) -> bool:
@@ -85,9 +93,12 @@ class Turns:
         _ALL.add(self)
 
     def _reset(self) -> None:
-        self._changed = threading.Condition()
+        lock = threading.RLock()
+        self._changed = threading.Condition(lock)
+        self._called = threading.Condition(lock)
         self._tables: dict[str, _Table] = {}
         self._is_watched = False
+        self._looks_at = 0.0
         self._writes_until = 0.0
 
     @property
@@ -95,8 +106,24 @@ class Turns:
         """Tell whether this client takes turns now: it has just written."""
         return time.monotonic() < self._writes_until
 
-    def take(self, directory: str, meanwhile: Callable[[], object]) -> None:
+    def look(self, directory: str, meanwhile: Callable[[], object]) -> None:
         """Take a turn at a table before looking for its newest version, or go on without.
+
+        Who writes many rows between its look and its version goes without: others write theirs at
+        the same time, and only the end of it can be lost in a race.
+        """
+        with self._changed:
+            works_long = self._table(directory).works_long
+        if not works_long:
+            self.take(directory, meanwhile)
+
+    def looked(self, directory: str) -> None:
+        """Note that the newest version is known now, and that the work on the next begins."""
+        with self._changed:
+            self._table(directory).began = time.monotonic(), time.process_time()
+
+    def take(self, directory: str, meanwhile: Callable[[], object]) -> None:
+        """Take a turn at a table, or go on without.
 
         Who is about to have the turn can do something meanwhile.
         """
@@ -145,6 +172,20 @@ class Turns:
         table.is_staying = False
         self._start(table)
 
+    def prepared(self, directory: str, manifest_size: int) -> None:
+        """Note how long this client worked since its look; a retry has none of its own."""
+        with self._changed:
+            table = self._tables.get(directory)
+            if table is None or table.began is None:
+                return
+            since, work = table.began
+            table.began = None
+            # Beside others its process waits for the processor: that is no work. Nor is what Lance
+            # does with the manifest of a large table, which is lost with the race.
+            little = LONG_WORK + manifest_size * _WORK_PER_BYTE
+            worked, taken = time.process_time() - work, time.monotonic() - since
+            table.works_long = worked > little or taken > LONGEST_TURN
+
     def committed(self, directories: Iterable[str]) -> None:
         """Give the turns of tables back, or stay for the next: their versions were made."""
         with self._changed:
@@ -156,9 +197,11 @@ class Turns:
                     continue
                 table.is_losers = False
                 may_stay = min(table.stays_until, table.meets_others_until)
-                if table.handle is not None and table.goes_until <= now < may_stay:
+                is_back_soon = table.goes_until <= now < may_stay and not table.works_long
+                if table.handle is not None and is_back_soon:
                     table.is_staying = True
                     table.ends_at = now + _BACK
+                    self._call_watch(table)
                     self._changed.notify_all()
                 else:
                     self._give_back(table)
@@ -286,24 +329,35 @@ class Turns:
 
     def _watch(self) -> None:
         """End the turns whose time is over; a thread that lives as long as this client writes."""
-        while True:
-            with self._changed:
-                now = time.monotonic()
-                held = [one for one in self._tables.values() if one.handle is not None]
-                for table in held:
-                    if now < table.ends_at:
-                        continue
-                    if table.is_staying:
-                        table.goes_until = now + _NO_STAY
-                    else:
-                        table.without_until = now + _WITHOUT
-                    self._give_back(table)
-                if not held and now >= self._writes_until:
-                    self._is_watched = False
-                    return
-                meets = any(one.meets_others_until > now for one in self._tables.values())
-            # Only who meets others stays, and must go on time.
-            time.sleep(_BACK / 2 if meets else _ALONE)
+        with self._changed:
+            while (pause := self._end_overdue()) is not None:
+                self._looks_at = time.monotonic() + pause
+                self._called.wait(pause)
+            self._is_watched = False
+
+    def _end_overdue(self) -> float | None:
+        """End the turns whose time is over; say when to look again, or that nobody has to."""
+        now = time.monotonic()
+        held = [one for one in self._tables.values() if one.handle is not None]
+        for table in held:
+            if now < table.ends_at:
+                continue
+            if table.is_staying:
+                table.goes_until = now + _NO_STAY
+            else:
+                table.without_until = now + _WITHOUT
+            self._give_back(table)
+        held = [one for one in held if one.handle is not None]
+        if not held and now >= self._writes_until:
+            return None
+        # A stay that begins while the watch rests calls it; in between stays it is not worth it.
+        if any(one.meets_others_until > now for one in held):
+            return _BACK
+        return _REST
+
+    def _call_watch(self, table: _Table) -> None:
+        if table.ends_at < self._looks_at:
+            self._called.notify()
 
     def end(self) -> None:
         """Give back every turn."""

@@ -6,16 +6,16 @@ Where the catalog is the arbiter, versions of several tables (and other changes)
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 from msgspec.structs import replace
 
 from lakeroot.catalog.catalog import Catalog
 from lakeroot.catalog.each import each
+from lakeroot.catalog.flushing import Flushing
 from lakeroot.catalog.giving_way import give_way, taking_back
 from lakeroot.catalog.known_versions import SCHEME, KnownVersions, is_staged, scheme_of
-from lakeroot.catalog.staged_versions import NewVersion, Staged
+from lakeroot.catalog.staged_versions import NewVersion, Placed, Staged
 from lakeroot.catalog.version_identity import DIGEST, digest_of
 from lakeroot.catalog.versions import Deletion, TableVersions, require_same_table
 from lakeroot.model.commits import (
@@ -38,7 +38,6 @@ from lakeroot.model.errors import (
 from lakeroot.model.identifiers import Identifier, show
 from lakeroot.model.records import Table, TableVersion
 from lakeroot.objects import delete_together, flush_together
-from lakeroot.objects.disks import MANY
 from lakeroot.storage.lance_dir.manifest_facts import message_in
 from lakeroot.tables.versions import MAIN, StagedManifest, staged_manifest
 
@@ -66,12 +65,14 @@ class VersionCommits:
             raise InvalidInputError("There is nothing to commit", fix="Give at least one version")
         view = self._store.read()
 
-        def look(one: NewVersion) -> Staged:
+        def place(one: NewVersion) -> Placed:
             table = view.get(one.identifier) if one.identifier else None
-            return self.stage(one, table if isinstance(table, Table) else None)
+            return self._placed(one, table if isinstance(table, Table) else None)
 
-        staged = each(self._store, look, asked)
-        managed = [one for one in staged if self._versions.is_managed(one.asked.branch)]
+        placed = list(map(place, asked))
+        managed = [one for one in asked if self._versions.is_managed(one.branch)]
+        flushing = Flushing(placed) if managed else None
+        staged = each(self._store, self._looked_at, placed)
         if not managed:
             return [self._put(one) for one in staged]
         if len(managed) < len(staged):
@@ -82,12 +83,15 @@ class VersionCommits:
             )
         said = message or next(filter(None, (message_in(one.content) for one in staged)), "")
         try:
-            return self.commit_staged(staged, message=said)
+            return self.commit_staged(staged, message=said, flushing=flushing)
         except VersionsNotKeptError:
             return [self._put(one) for one in staged]  # Their files are the arbiters by now.
 
     def stage(self, asked: NewVersion, table: Table | None = None) -> Staged:
         """Look at a new version without creating it; the table may be about to be declared."""
+        return self._looked_at(self._placed(asked, table))
+
+    def _placed(self, asked: NewVersion, table: Table | None) -> Placed:
         table = self._catalog.table(asked.identifier) if table is None else table
         manifest = staged_manifest(
             self._store.uri(table.location),
@@ -96,8 +100,11 @@ class VersionCommits:
             scheme=asked.scheme,
             branch=asked.branch,
         )
-        files = self._versions.files(table, asked.branch)
-        content = files.staged(manifest) or self._committed(asked, table, manifest)
+        return Placed(asked, table, self._versions.files(table, asked.branch), manifest)
+
+    def _looked_at(self, one: Placed) -> Staged:
+        asked, manifest = one.asked, one.manifest
+        content = one.files.staged(manifest) or self._committed(asked, one.table, manifest)
         if content is None:
             raise InvalidInputError(
                 f"There is no staged manifest {manifest.path}",
@@ -109,7 +116,7 @@ class VersionCommits:
                 f"it was said to have {asked.manifest_size}, so it is cut off or another one",
                 "Write the manifest there again, then create the version",
             )
-        return Staged(asked, table, files, manifest, content)
+        return Staged(asked, one.table, one.files, manifest, content)
 
     def _committed(self, asked: NewVersion, table: Table, manifest: StagedManifest) -> bytes | None:
         """Read a staged manifest that is a version already, for whoever was not told so.
@@ -131,6 +138,7 @@ class VersionCommits:
         message: str = "",
         deletions: Sequence[Deletion] = (),
         relies_on: Callable[[], Sequence[Requirement]] = tuple,
+        flushing: Flushing | None = None,
     ) -> list[TableVersion]:
         """Commit staged versions and other changes of the catalog together, all or nothing.
 
@@ -139,13 +147,17 @@ class VersionCommits:
         the caller to discard.
         """
         turns = self._catalog.turns
+        places = list(filter(None, (self._versions.turn_at(one.table) for one in staged)))
+        if len(places) == 1:
+            turns.prepared(places[0], len(staged[0].content))
         try:
-            created = self._commit_staged(staged, others, message, deletions, relies_on)
+            flushing = flushing or Flushing(staged)
+            created = self._commit_staged(staged, others, message, deletions, relies_on, flushing)
         except TableVersionAlreadyExistsError:
-            if len(staged) == 1 and (turn := self._versions.turn_at(staged[0].table)):
-                turns.lost(turn)
+            if len(places) == 1:
+                turns.lost(places[0])
             raise
-        turns.committed(filter(None, (self._versions.turn_at(one.table) for one in staged)))
+        turns.committed(places)
         return created
 
     def _commit_staged(
@@ -155,15 +167,15 @@ class VersionCommits:
         message: str,
         deletions: Sequence[Deletion],
         relies_on: Callable[[], Sequence[Requirement]],
+        flushing: Flushing,
     ) -> list[TableVersion]:
         now_ms = int(time.time() * 1000)
-        flushed = _Flushing(staged)
         for attempt in range(_ATTEMPTS):
             unchanged = self._unchanged(staged, others, deletions)
             changes, already = self._plan(staged, others, deletions, now_ms)
             # A commit that was made by an earlier attempt relies on nothing any more.
             required = [*unchanged, *relies_on()] if changes else []
-            flushed.wait(changes)
+            flushing.wait(changes)
             back = taking_back(self._store, others, deletions)
             try:
                 if changes:
@@ -324,36 +336,6 @@ class VersionCommits:
         begins = newest == 0 and one.asked.branch not in (None, MAIN)
         if number != newest + 1 and not begins:
             raise _does_not_follow(one, newest)
-
-
-class _Flushing:
-    """Waiting until the manifests that the catalog is about to name are on the disk.
-
-    Those who wrote them did not wait: whatever says that there is a version must not outlive a
-    power failure that its manifest does not. For many, the disk works while the commit is planned.
-    """
-
-    def __init__(self, staged: Sequence[Staged]) -> None:
-        self._files = {one.table.identifier: one.files for one in staged}
-        self._named = [one.files.object(one.manifest.path) for one in staged]
-        self._begun: Future[None] | None = None
-        if len(staged) >= MANY:
-            pool = ThreadPoolExecutor(1)
-            self._begun = pool.submit(flush_together, self._named)
-            self._named = []
-            pool.shutdown(wait=False)
-
-    def wait(self, changes: Sequence[Change]) -> None:
-        """Wait for the staged manifests, and for those that changes point to."""
-        named, self._named = self._named, []
-        for change in changes:
-            if isinstance(change, PointTableVersions) and change.identifier in self._files:
-                own = self._files[change.identifier]
-                paths = (own.relative(version.manifest_path) for version in change.versions)
-                named += map(own.object, paths)
-        flush_together(named)
-        if self._begun is not None:
-            self._begun.result()
 
 
 def _but_for(deletions: Sequence[Deletion], changes: Sequence[Change]) -> Iterator[Change]:

@@ -99,9 +99,12 @@ class TableVersions:
     ) -> tuple[list[TableVersion], str | None]:
         """List versions, a page at a time, oldest first unless asked otherwise."""
         after = _after(token, limit)
+        turn: str | None = None
         if limit == 1 and descending and self._catalog.turns.are_taken and self.is_managed(branch):
-            self._take_turn(identifier)
-        return self._steadily(
+            turn = self.turn_at(self._catalog.table(identifier))
+        if turn is not None:
+            self._catalog.turns.look(turn, self._store.read)
+        listed = self._steadily(
             identifier,
             branch,
             lambda found: (
@@ -109,6 +112,9 @@ class TableVersions:
                 or _page(found, after, limit, descending=descending)
             ),
         )
+        if turn is not None:
+            self._catalog.turns.looked(turn)
+        return listed
 
     def describe_version(
         self, identifier: Identifier, version: int | None = None, branch: str | None = None
@@ -301,11 +307,6 @@ class TableVersions:
         if not self._store.root.is_local or self._store.is_past:
             return None
         return f"{self._store.uri(table.location)}/{VERSIONS}"
-
-    def _take_turn(self, identifier: Identifier) -> None:
-        turn = self.turn_at(self._catalog.table(identifier))
-        if turn is not None:
-            self._catalog.turns.take(turn, self._store.read)
 
     def _look(self, identifier: Identifier, branch: str | None) -> KnownVersions:
         found = self.known(self._catalog.table(identifier), branch)

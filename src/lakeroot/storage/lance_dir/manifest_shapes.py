@@ -77,6 +77,8 @@ _FIELD: Final = Shape(
 )
 
 
+# A new table has its schema twice, in its manifest and in the transaction that made it.
+@lru_cache(maxsize=64)
 def read_field(raw: bytes) -> Field:
     """Read a field of a schema."""
     found = _FIELD.read(raw)
@@ -100,6 +102,8 @@ class _DataFile(NamedTuple):
     base: int | None
 
 
+# A new file is told twice, as one of a fragment and as one that a transaction wrote.
+@lru_cache(maxsize=64)
 def _read_data_file(raw: bytes) -> _DataFile:
     found = _DATA_FILE.read(raw)
     if 1 not in found:

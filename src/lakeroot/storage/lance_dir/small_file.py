@@ -11,6 +11,7 @@ description, so the last ones are kept, and most files are read and written in a
 """
 
 import itertools
+import re
 import struct
 from collections.abc import Sequence
 from functools import lru_cache
@@ -23,10 +24,8 @@ from lakeroot.storage.lance_dir.schema import SCHEMA
 if TYPE_CHECKING:
     from lakeroot.storage.lance_dir.rows import Row
 
-MOST_ROWS: Final = 16
-"""Of more rows a file is read by the engine."""
-MOST_WRITTEN: Final = 64
-"""Of more rows a file is written by the engine, which takes as long for many rows as for few."""
+MOST_ROWS: Final = 64
+"""Of more rows a file is left to the engine, which takes as long for many rows as for few."""
 
 _FOOTER: Final = struct.Struct("<QQQIIHH4s")
 _PLACE: Final = struct.Struct("<QQ")
@@ -34,7 +33,7 @@ _VALUE: Final = struct.Struct("<IIIII")
 _ALIGNMENT: Final = 64
 _PADDING: Final = b"H" * _ALIGNMENT
 _TEXT_COLUMNS: Final = 4
-_KEPT_DESCRIPTIONS: Final = 256
+_KEPT_DESCRIPTIONS: Final = 64
 
 Shape = tuple[tuple[tuple[int, int | None], ...], ...]
 """Of each column of text its runs: how often a value is repeated, and its length in bytes."""
@@ -70,6 +69,26 @@ _NO_LIST_LAYOUT: Final = _constant(
     + protobuf.number(9, 1)
     + protobuf.number(10, 1)
 )
+_VARINT: Final = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
+
+
+def _page_pattern(layout: bytes, buffers: int, length: bytes = _VARINT) -> re.Pattern[bytes]:
+    """Say how a page is written that has so many buffers: as ours are, field after field."""
+    several = _VARINT * buffers
+    places = rb"\x0a(?P<places_size>%b)(?P<places>%b)" % (_VARINT, several)
+    sizes = rb"\x12(?P<sizes_size>%b)(?P<sizes>%b)" % (_VARINT, several)
+    # Without buffers these are not there; a name that is there and never matches says so.
+    head = places + sizes if buffers else rb"(?:(?!)%b%b)?" % (places, sizes)
+    described = re.escape(protobuf.blob(4, layout))
+    return re.compile(
+        rb"\x12(?P<size>%b)%b\x18(?P<length>%b)%b(?:\x28%b)?"
+        % (_VARINT, head, length, described, _VARINT),
+        re.DOTALL,
+    )
+
+
+_TEXT_PAGES: Final = (_page_pattern(_TEXT_LAYOUT, 1), _page_pattern(_NULL_LAYOUT, 0))
+_NO_LIST_PAGES: Final = (_page_pattern(_NO_LIST_LAYOUT, 2, rb"\x01"),)
 _NO_LIST_BUFFER: Final = b"\x01\x00"
 _NO_LISTS: Final = _NO_LIST_BUFFER + _PADDING[len(_NO_LIST_BUFFER) :]
 _DESCRIBED: Final = protobuf.blob(1, b"".join(protobuf.blob(1, column) for column in SCHEMA))
@@ -77,7 +96,7 @@ _DESCRIBED: Final = protobuf.blob(1, b"".join(protobuf.blob(1, column) for colum
 
 def encode(rows: "Sequence[Row]") -> bytes | None:
     """Write rows as a data file; nothing if they are not simple or not few."""
-    if not 0 < len(rows) <= MOST_WRITTEN:
+    if not 0 < len(rows) <= MOST_ROWS:
         return None
     if any(row.base_objects is not None or "" in row[:_TEXT_COLUMNS] for row in rows):
         return None
@@ -164,35 +183,37 @@ def _described_runs(description: bytes, start: int) -> tuple[Runs, ...] | None:
         column = description[max(place - start, 0) : max(place - start + size, 0)]
         if not column.startswith(_COLUMN):
             return None
-        runs: list[tuple[int, tuple[tuple[int, int], ...]]] = []
-        for field, _, page in protobuf.fields(column[len(_COLUMN) :]):
-            run = _run(page, is_text=number < _TEXT_COLUMNS) if field == 2 else None
-            if run is None:
-                return None
-            runs.append(run)
-        found.append(tuple(runs))
+        kinds = _TEXT_PAGES if number < _TEXT_COLUMNS else _NO_LIST_PAGES
+        runs = _runs(column, len(_COLUMN), kinds)
+        if runs is None:
+            return None
+        found.append(runs)
     return tuple(found)
 
 
-def _run(page: int | bytes, *, is_text: bool) -> tuple[int, tuple[tuple[int, int], ...]] | None:
-    """Read what a page says of its values: one value, some times."""
-    if not isinstance(page, bytes):
-        return None
-    parts = {number: value for number, _, value in protobuf.fields(page)}
-    length, layout = parts.get(3, 0), parts.get(4)
-    places, sizes = (list(protobuf.varints(_bytes(parts.get(n)))) for n in (1, 2))
-    if not isinstance(length, int) or length > MOST_ROWS:
-        return None
-    buffers = tuple(zip(places, sizes, strict=True))
-    if is_text:
-        is_known = (layout, len(buffers)) in ((_NULL_LAYOUT, 0), (_TEXT_LAYOUT, 1))
-    else:
-        is_known = (layout, len(buffers), length) == (_NO_LIST_LAYOUT, 2, 1)
-    return (length, buffers) if is_known else None
+def _runs(column: bytes, position: int, kinds: Sequence[re.Pattern[bytes]]) -> Runs | None:
+    """Read what the pages of a column say of their values: one value, some times."""
+    runs: list[tuple[int, tuple[tuple[int, int], ...]]] = []
+    while position < len(column):
+        page = next(filter(None, (kind.match(column, position) for kind in kinds)), None)
+        if page is None or _number(page["size"]) != page.end() - page.end("size"):
+            return None
+        length, places, sizes = _number(page["length"]), page["places"], page["sizes"]
+        if length > MOST_ROWS:
+            return None
+        position = page.end()
+        if places is None:
+            runs.append((length, ()))
+            continue
+        if _number(page["places_size"]) != len(places) or _number(page["sizes_size"]) != len(sizes):
+            return None
+        buffers = zip(protobuf.varints(places), protobuf.varints(sizes), strict=True)
+        runs.append((length, tuple(buffers)))
+    return tuple(runs)
 
 
-def _bytes(value: int | bytes | None) -> bytes:
-    return value if isinstance(value, bytes) else b""
+def _number(raw: bytes) -> int:
+    return raw[0] if len(raw) == 1 else protobuf.varint(raw, 0)[0]
 
 
 @lru_cache(maxsize=_KEPT_DESCRIPTIONS)
