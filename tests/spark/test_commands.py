@@ -326,6 +326,8 @@ def test_a_table_is_exported_into_an_iceberg_catalog(spark, root, catalog, tmp_p
     [
         ("SELEC 1", 2, "PARSE_SYNTAX_ERROR"),
         ("SELECT wrod FROM {0}.shop.words", 2, "`word`"),
+        ("SELECT * FROM {0}.shop.wrods", 3, "TABLE_OR_VIEW_NOT_FOUND"),
+        ("SHOW TABLES IN {0}.shpo", 3, "SCHEMA_NOT_FOUND"),
         ("SELECT * FROM {0}.shop.words VERSION AS OF 99", 3, "no version 99"),
         ("SELECT * FROM {0}.shop.words VERSION AS OF 'none'", 3, "no tag 'none'"),
     ],

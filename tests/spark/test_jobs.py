@@ -193,7 +193,7 @@ def test_rows_are_updated_by_condition(spark, root, people):
 
 def test_small_fragments_become_one(spark, root, people):
     planned = lakeroot.spark.compact(spark, "shop.people", root=root, dry_run=True)
-    assert (planned.fragments_before, planned.tasks) == (4, 1)
+    assert (planned.fragments_before, planned.fragments_after, planned.tasks) == (4, 1, 1)
     done = lakeroot.spark.compact(spark, "shop.people", root=root)
     assert (done.fragments_before, done.fragments_after) == (4, 1)
     assert rows(people) == list(range(20))

@@ -362,7 +362,8 @@ def compact(ctx: click.Context, table: str, dry_run: bool) -> None:
     _, where = job_on(ctx, table)
     if dry_run:
         done = pipeline.compact(NO_SPARK, table, dry_run=True, **where)
-        text = f"Would fold some of {done.fragments_before} fragments, with {done.tasks} tasks."
+        fewer = f"{done.fragments_before} fragments into {done.fragments_after}"
+        text = f"Would fold {fewer}, with {done.tasks} tasks."
         nothing = f"There is nothing to fold in {done.fragments_before} fragments."
         print_done(ctx, text if done.tasks else nothing, **facts(done))
         return

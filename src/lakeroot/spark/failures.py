@@ -63,6 +63,10 @@ _DEAD_WORKER = "Python worker exited unexpectedly"
 # if Spark has no such thing) or with a value in the data (22): a path that does not exist, a
 # column, a text that is no number. Everything else is no mistake of a user.
 _MISTAKE = re.compile(r"SQLSTATE: (?:0A|21|22|42)\w{3}")
+_MISSING = {
+    "[TABLE_OR_VIEW_NOT_FOUND]": errors.TableNotFoundError,
+    "[SCHEMA_NOT_FOUND]": errors.NamespaceNotFoundError,
+}
 
 # What follows a message and is none: a trace, a plan, a piece of the statement.
 _BESIDE = re.compile(r"\s*$|\s*at |Caused by: |Traceback|(?:Driver|JVM) stacktrace|==|--|['+*:(]")
@@ -113,7 +117,8 @@ def explained(what: str, error: BaseException) -> LakerootError:
             "Check the path, and the permissions of whoever runs Spark",
         )
     if _MISTAKE.search(text):
-        return errors.InvalidInputError(what, _root_cause(text))
+        missing = (error for name, error in _MISSING.items() if name in text)
+        return next(missing, errors.InvalidInputError)(what, _root_cause(text))
     found = damage(what, text) or _of_lance(what, text)
     return found or errors.InternalError(what, _root_cause(text))
 

@@ -1,5 +1,6 @@
 """Keep tables fast: compact fragments and build indexes, in parallel, with one commit each."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -56,7 +57,10 @@ def compact(
     dry_run: bool = False,
     **options: Any,
 ) -> CompactResult:
-    """Rewrite small fragments, and those with many deleted rows, into large ones."""
+    """Rewrite small fragments, and those with many deleted rows, into large ones.
+
+    A dry run says how many fragments there would be, as far as their numbers of rows tell.
+    """
     ref = table_alone(table, options, "target_rows_per_fragment", "dry_run")
 
     def attempt() -> CompactResult:
@@ -65,7 +69,8 @@ def compact(
         with translated(f"Table {ref} cannot be compacted"):
             plan = Compaction.plan(dataset, {"target_rows_per_fragment": target_rows_per_fragment})
         if dry_run or not plan.tasks:
-            return CompactResult(dataset.version, before, before, len(plan.tasks))
+            after = before - sum(_saved(task, target_rows_per_fragment) for task in plan.tasks)
+            return CompactResult(dataset.version, before, after, len(plan.tasks))
         what = f"Table {ref} cannot be compacted"
         work = partial(_compact_in, dataset)
         rewrites = distribute(spark, plan.tasks, work, what=what, size=_size(dataset))
@@ -75,6 +80,12 @@ def compact(
         return CompactResult(done.version, before, len(done.get_fragments()), len(plan.tasks))
 
     return until_uncontested(attempt)
+
+
+def _saved(task: Any, target_rows: int) -> int:
+    """Tell how many fragments fewer there are when a task is done."""
+    rows = sum(fragment.num_rows for fragment in task.fragments)
+    return int(len(task.fragments) - math.ceil(rows / target_rows))
 
 
 def _compact_in(dataset: lance.LanceDataset, task: Any) -> Any:

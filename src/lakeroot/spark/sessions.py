@@ -70,9 +70,6 @@ def session(
     is_local = remote is None and master is not None and master.startswith("local")
     sockets = unix_sockets() if is_local else {}
     settings.update(sockets)
-    if remote is not None:
-        # Otherwise every error comes with the trace of the server's threads, a hundred lines.
-        settings[SERVER_TRACES] = "false"
     if fast_start:
         settings["spark.driver.extraJavaOptions"] = FAST_START_FLAGS
     settings.update(config or {})
@@ -90,7 +87,10 @@ def session(
             started = connected(remote, settings)
         else:
             started = builder.remote(remote).getOrCreate()
-    return register(started)
+    register(started)
+    if config is not None and SERVER_TRACES in config:
+        started.conf.set(SERVER_TRACES, config[SERVER_TRACES])
+    return started
 
 
 def _starts(remote: str | None) -> bool:
@@ -132,7 +132,8 @@ def register(spark: SparkSession) -> SparkSession:
 
     In a classic session filters then reach Lance. Without this call Spark still finds the source
     by itself (it looks for installed modules called ``pyspark_*``), as one in Python, and evaluates
-    every filter on its own side.
+    every filter on its own side. A Connect session then shows errors without the trace of the
+    server's threads, a hundred lines.
     """
     from lakeroot.spark.source import LakerootSource
 
@@ -141,4 +142,6 @@ def register(spark: SparkSession) -> SparkSession:
         from lakeroot.spark.spark_sql.sourcing import offer
 
         offer(spark)
+    else:
+        spark.conf.set(SERVER_TRACES, "false")
     return spark
