@@ -152,14 +152,16 @@ def run(ctx: click.Context, pipeline: Path, run_id: str | None, plan_only: bool)
             click.echo(line)
         return
     pipelines.require_possible(definition, run_id)
-    computes = any(step.python for step in definition.steps)
-    with spark_session(definition.name, computes=computes) as session:
-        try:
-            done = pipelines.run(session, definition, run_id=run_id)
-        except pipelines.CheckFailedError as error:
-            # Not the exit code of a conflict: to run it again would change nothing.
-            report(error, debug=bool(options_of(ctx).get("debug")))
-            ctx.exit(EXIT_FAILED)
+    done = pipelines.finished(definition, run_id)
+    if done is None:
+        computes = any(step.python for step in definition.steps)
+        with spark_session(definition.name, computes=computes) as session:
+            try:
+                done = pipelines.run(session, definition, run_id=run_id)
+            except pipelines.CheckFailedError as error:
+                # Not the exit code of a conflict: to run it again would change nothing.
+                report(error, debug=bool(options_of(ctx).get("debug")))
+                ctx.exit(EXIT_FAILED)
     if done.already_done:
         click.echo(f"The run {done.run_id} was published before.", err=True)
     elif run_id is None:

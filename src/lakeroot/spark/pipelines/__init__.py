@@ -6,7 +6,13 @@ from lakeroot.spark.pipelines.definition import Check, Pipeline, Source, Step, T
 from lakeroot.spark.pipelines.files import load
 from lakeroot.spark.pipelines.job_kinds import Job
 from lakeroot.spark.pipelines.plans import plan, require_possible
-from lakeroot.spark.pipelines.running import PipelineResult, TableResult, run, run_file
+from lakeroot.spark.pipelines.running import (
+    PipelineResult,
+    TableResult,
+    finished,
+    run,
+    run_file,
+)
 
 __all__ = [
     "Check",
@@ -19,6 +25,7 @@ __all__ = [
     "Step",
     "TableResult",
     "Target",
+    "finished",
     "load",
     "plan",
     "require_possible",

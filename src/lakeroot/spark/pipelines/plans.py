@@ -40,7 +40,7 @@ def plan(pipeline: Pipeline) -> list[str]:
         keys = f" on {', '.join(target.keys)}" if target.keys else ""
         lines.append(
             f"{target.mode} {target.table} ({state}) from {target.source}{keys},"
-            f" {len(target.checks)} checks"
+            f" {len(target.checks)} {'check' if len(target.checks) == 1 else 'checks'}"
         )
     if pipeline.tables:
         together = "in one commit" if pipeline.atomic else "one by one"
