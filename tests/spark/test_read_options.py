@@ -152,3 +152,12 @@ def test_a_relative_path_is_refused_in_a_directory_that_goes_with_the_session(
     table_of({"root": "s3://bucket/lake", "table": "t"})
     monkeypatch.chdir(tmp_path)
     table_of({**place, "table": "t"})
+
+
+def test_properties_of_a_catalog_are_given_together_or_one_by_one():
+    named = {"table": "shop.t", "impl": "rest"}
+    together = table_of({**named, "properties": {"uri": "http://here", "token": "a"}})
+    alone = table_of({**named, "property.uri": "http://here", "property.token": "a"})
+    assert together == alone
+    with pytest.raises(InvalidInputError, match=r"it takes a dictionary.*`property.uri`"):
+        table_of({**named, "properties": "uri=http://here"})

@@ -154,7 +154,7 @@ class WriteOptions:
 
 Options = TypeVar("Options", ReadOptions, WriteOptions)
 
-_TABLE_OPTIONS = ("path", "table", "root", "impl", "location", "profile")
+_TABLE_OPTIONS = ("path", "table", "root", "impl", "properties", "location", "profile")
 _PREFIXES = ("property.", "storage.")
 # Spark hands these to every source; they are not meant for us.
 _SPARK_OWN = frozenset({"checkpointlocation", "queryname", "checkpointLocation", "queryName"})
@@ -228,11 +228,24 @@ def _refuse_nowhere(place: Any) -> None:
         )
 
 
+def _properties(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Read the properties of a catalog: as a dictionary, or one by one, as Spark's options are."""
+    together = given.get("properties", {})
+    if not isinstance(together, Mapping):
+        raise InvalidInputError(
+            f"The option 'properties' cannot be {together!r}",
+            "it takes a dictionary",
+            "Give each property as an option of its own, such as `property.uri`",
+        )
+    alone = ((key, value) for key, value in given.items() if key.startswith("property."))
+    return {**together, **{key.removeprefix("property."): value for key, value in alone}}
+
+
 def table_of(given: Mapping[str, Any]) -> TableRef:
     """Read which table the options mean."""
     lower = {key.lower(): value for key, value in given.items() if value is not None}
     storage = {k.removeprefix("storage."): v for k, v in lower.items() if k.startswith("storage.")}
-    extra = {k.removeprefix("property."): v for k, v in lower.items() if k.startswith("property.")}
+    extra = _properties(lower)
     ways = [way for way in ("root", "impl", "location", "profile") if way in lower]
     if len(ways) > 1:
         raise InvalidInputError(
