@@ -1,6 +1,6 @@
 """Mistakes that are none: the program behaves the same with them, so no test can notice."""
 
-_DIR, _META, _CATALOG = "lakeroot.storage.lance_dir", "lakeroot.metastore", "lakeroot.catalog"
+_DIR, _META = "lakeroot.storage.lance_dir", "lakeroot.metastore"
 
 SAME: dict[tuple[str, str], str] = {
     (
@@ -19,18 +19,6 @@ SAME: dict[tuple[str, str], str] = {
         f"{_DIR}.version_file:_decode_timestamp:7",
         "return numbers.get(1, 0) * 1000 + numbers.get(2, 0) // 1_000_000",
     ): "a nanosecond more is no millisecond",
-    (
-        f"{_CATALOG}.turns:Turns._watch:16",
-        "time.sleep(_BACK / 2 if meets else _ALONE)",
-    ): "how often the watch looks at the clock: it ends turns at the same time",
-    (
-        f"{_CATALOG}.turns:Turns._watch:17",
-        "time.sleep(_BACK / 2 if meets else _ALONE)",
-    ): "how often the watch looks at the clock: it ends turns at the same time",
-    (
-        f"{_CATALOG}.turns:Turns._watch:18",
-        "time.sleep(_BACK / 2 if meets else _ALONE)",
-    ): "how often the watch looks at the clock: it ends turns at the same time",
     (
         f"{_META}.recovery:lost_commits:8",
         "kept.sort(key=lambda path: (path.end_time or 0, path.txn_id))",

@@ -115,14 +115,14 @@ def changed_before(table: str, job_id: str | None, where: Mapping[str, Any]) -> 
 def sql(ctx: click.Context, statement: str, rows: int, name: str) -> None:
     """Run a SQL statement over the catalog with Spark: SELECT … FROM lake.air.flights."""
     from lakeroot import spark as pipeline
-    from lakeroot.spark.failures import translated
+    from lakeroot.spark.failures import translated_statement
 
     # A wrong address is said before Spark takes its time to start.
     opened_now(ctx, "Write the version into the statement: lake.air.flights VERSION AS OF 3")
     impl, properties = implementation(*chosen(options_of(ctx)))
     with spark_session("sql") as session:
         pipeline.use_catalog(session, name, impl=impl, properties=properties)
-        with translated("The statement cannot be run"):
+        with translated_statement("The statement cannot be run"):
             frame = pipeline.sql(session, statement)
             found = [tuple(row) for row in frame.limit(rows).collect()]
             columns = frame.columns

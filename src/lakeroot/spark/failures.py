@@ -67,6 +67,7 @@ _MISSING = {
     "[TABLE_OR_VIEW_NOT_FOUND]": errors.TableNotFoundError,
     "[SCHEMA_NOT_FOUND]": errors.NamespaceNotFoundError,
 }
+"""What a statement asks for and is not there; inside of a view or a step it is a wrong query."""
 
 # What follows a message and is none: a trace, a plan, a piece of the statement.
 _BESIDE = re.compile(r"\s*$|\s*at |Caused by: |Traceback|(?:Driver|JVM) stacktrace|==|--|['+*:(]")
@@ -87,6 +88,20 @@ def translated(what: str) -> Iterator[None]:
         if type(error).__name__ != "PanicException":
             raise
         raise explained(what, error) from error
+
+
+@contextmanager
+def translated_statement(what: str) -> Iterator[None]:
+    """Do the same for a statement of a person: a name that is not there is said to be missing."""
+    try:
+        with translated(what):
+            yield
+    except errors.InvalidInputError as error:
+        missing = (kind for name, kind in _MISSING.items() if name in str(error))
+        kind = next(missing, None)
+        if kind is None:
+            raise
+        raise kind(error.what, error.why, error.fix) from error
 
 
 def explained(what: str, error: BaseException) -> LakerootError:
@@ -117,8 +132,7 @@ def explained(what: str, error: BaseException) -> LakerootError:
             "Check the path, and the permissions of whoever runs Spark",
         )
     if _MISTAKE.search(text):
-        missing = (error for name, error in _MISSING.items() if name in text)
-        return next(missing, errors.InvalidInputError)(what, _root_cause(text))
+        return errors.InvalidInputError(what, _root_cause(text))
     found = damage(what, text) or _of_lance(what, text)
     return found or errors.InternalError(what, _root_cause(text))
 
