@@ -352,7 +352,7 @@ class Turns:
             return None
         # A stay that begins while the watch rests calls it; in between stays it is not worth it.
         if any(one.meets_others_until > now for one in held):
-            return _BACK
+            return min((one.ends_at - now for one in held if one.is_staying), default=_BACK)
         return _REST
 
     def _call_watch(self, table: _Table) -> None:
