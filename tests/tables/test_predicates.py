@@ -54,6 +54,28 @@ def test_a_predicate_is_read_to_its_end_or_refused(
     assert snapshot(table) == before
 
 
+def test_an_empty_predicate_of_a_change_does_not_mean_every_row(
+    table: TableHandle, snapshot: Snapshot
+) -> None:
+    before = snapshot(table)
+    gone = MergeRule(
+        on=("id",),
+        when_not_matched_by_source_delete=True,
+        when_not_matched_by_source_delete_filt="",
+    )
+    matched = MergeRule(on=("id",), when_matched_update_all=True, when_matched_update_all_filt="")
+
+    for act in (
+        lambda: rows.delete(table, ""),
+        lambda: rows.update(table, {"name": "'x'"}, predicate=""),
+        lambda: rows.merge_insert(table, MORE, gone),
+        lambda: rows.merge_insert(table, MORE, matched),
+    ):
+        with pytest.raises(errors.InvalidInputError):
+            act()
+    assert snapshot(table) == before
+
+
 @pytest.mark.parametrize("value", ["1, 2", "1; 2", "1 FROM x", "id WHERE false", "DISTINCT 1", " "])
 def test_the_expression_of_an_update_is_read_to_its_end_or_refused(
     table: TableHandle, snapshot: Snapshot, value: str

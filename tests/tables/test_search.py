@@ -303,6 +303,17 @@ def test_full_text_takes_a_filter(table: TableHandle) -> None:
         ),
         (
             {
+                "multi_match": {
+                    "match_queries": [
+                        {"terms": "red owl", "column": "title", "operator": "Or"},
+                        {"terms": "red owl", "column": "body", "operator": "And"},
+                    ]
+                }
+            },
+            {1, 2, 3},
+        ),
+        (
+            {
                 "boolean": {
                     "must": [{"match": {"terms": "red", "column": "body"}}],
                     "should": [],

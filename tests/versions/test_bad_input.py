@@ -5,14 +5,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import lance
 import pyarrow as pa
 import pytest
 from benchmarks.manifests import renumbered
 from lance_namespace import LanceNamespaceError
 
 from lakeroot import DirectoryNamespace
+from lakeroot.catalog.paging import token_of
 from lakeroot.tables.versions import manifest_name
+from tests.versions.kinds import append
 from tests.versions.staging import (
+    ROWS,
     StagedVersion,
     directory_of,
     files_below,
@@ -182,6 +186,72 @@ def test_a_version_after_a_gap_is_refused(
 
     message = refused(lake, CONFLICT, lambda: lake.create_table_version(staged.request(**asked)))
     assert "t is at version 2" in message
+
+
+def test_a_version_in_a_gap_before_the_newest_is_refused(
+    lake: DirectoryNamespace, staged: StagedVersion
+) -> None:
+    for _ in range(3):
+        append(lake, "t")
+    ranges = [{"start_version": 3, "end_version": 5}]
+    lake.batch_delete_table_versions({"id": ["t"], "ranges": ranges})
+
+    refused(lake, CONFLICT, lambda: lake.create_table_version(staged.request()))
+
+
+def test_a_version_that_cannot_be_created_keeps_the_rest_of_its_batch_from_happening(
+    lake: DirectoryNamespace, staged: StagedVersion
+) -> None:
+    append(lake, "t")
+    operations = [{"create_table_version": staged.request()}, {"declare_table": {"id": ["x"]}}]
+
+    refused(lake, CONFLICT, lambda: lake.batch_commit_tables({"operations": operations}))
+
+
+def test_a_batch_does_not_create_a_version_of_a_table_that_it_deregisters(
+    lake: DirectoryNamespace, staged: StagedVersion
+) -> None:
+    operations = [
+        {"create_table_version": staged.request()},
+        {"deregister_table": {"id": ["t"]}},
+    ]
+
+    refused(lake, INVALID, lambda: lake.batch_commit_tables({"operations": operations}))
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        {"create_table_version": {"branch": "trial"}},
+        {"delete_table_versions": {"branch": "trial"}},
+    ],
+    ids=["create", "delete"],
+)
+def test_a_managed_batch_takes_no_versions_of_branches(
+    managed: DirectoryNamespace, member: dict[str, dict[str, Any]]
+) -> None:
+    table = make_table(managed, "t", versions=2)
+    trial = lance.dataset(str(table)).create_branch("trial", 2)
+    lance.write_dataset(ROWS, trial, mode="append")
+    version = table / "tree" / "trial" / "_versions" / manifest_name(3)
+    staged = version.with_name(f"{version.name}-next")
+    version.rename(staged)
+    asked = {"version": 3, "manifest_path": str(staged).lstrip("/")}
+    ranges = {"ranges": [{"start_version": 2, "end_version": 3}]}
+    ((what, named),) = member.items()
+    more = asked if what == "create_table_version" else ranges
+    operation = {what: {"id": ["t"], **more, **named}}
+
+    refused(managed, INVALID, lambda: managed.batch_commit_tables({"operations": [operation]}))
+
+
+@pytest.mark.parametrize("token", ["²", "٣", "1" * 5000, "-1", " 1"])
+def test_a_token_that_is_no_number_is_refused(
+    lake: DirectoryNamespace, staged: StagedVersion, token: str
+) -> None:
+    request = {"id": ["t"], "page_token": token_of(token)}
+
+    refused(lake, INVALID, lambda: lake.list_table_versions(request))
 
 
 @pytest.mark.parametrize("version", [0, 3, 2**62, 2**63, 2**64])

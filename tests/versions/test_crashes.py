@@ -58,6 +58,11 @@ def delete_versions(root: Path) -> Act:
     return lambda namespace: namespace.batch_delete_table_versions(request)
 
 
+def delete_the_newest(root: Path) -> Act:
+    request = {"id": ["a"], "ranges": [{"start_version": 2, "end_version": -1}]}
+    return lambda namespace: namespace.batch_delete_table_versions(request)
+
+
 def deregister(root: Path) -> Act:
     return lambda namespace: namespace.deregister_table({"id": ["a"]})
 
@@ -91,6 +96,27 @@ def assert_whole(root: Path, name: str) -> int:
     kept = [int(row.rpartition("$")[2]) for row in version_rows(root) if row.startswith(name + "$")]
     assert sorted(kept) == sorted(set(kept))
     return newest
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_death_while_the_newest_versions_are_deleted_leaves_no_gap(
+    lake_root: Path, tmp_path: Path, after: bool
+) -> None:
+    namespace = DirectoryNamespace(root=str(lake_root))
+    for _ in range(3):
+        lance.write_dataset(ROWS, namespace_client=namespace, table_id=["a"], mode="append")
+    call, died = 0, True
+    while died:
+        call += 1
+        kept = tmp_path / "kept"
+        shutil.copytree(lake_root, kept)
+        died = dying(lake_root, delete_the_newest, call, after=after)
+        left = numbers(DirectoryNamespace(root=str(lake_root)), "a")
+        assert left == list(range(1, len(left) + 1)), f"after call {call}"
+        assert_whole(lake_root, "a")
+        shutil.rmtree(lake_root)
+        kept.rename(lake_root)
+    assert left == [1]
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])

@@ -9,9 +9,10 @@ from lance_namespace import ConcurrentModificationError
 
 from lakeroot.catalog.batches import Batches, DeleteVersionsOperation
 from lakeroot.catalog.version_commits import VersionCommits
-from lakeroot.tables.versions import VersionRange
+from lakeroot.tables.versions import VersionRange, manifest_name
 from tests.versions.kinds import KINDS, append, delete, opener, place_of
 from tests.versions.staging import (
+    ROWS,
     files_below,
     make_table,
     numbers,
@@ -152,6 +153,19 @@ def test_eight_versions_go_as_well_as_three(catalog: Any) -> None:
     assert committed(catalog, *batch) == [8, 9]  # Here rows are pointed to their files, too.
 
     assert numbers(catalog, "t") == [9]
+
+
+def test_a_new_version_of_a_branch_spares_none_of_the_main_branch(root: Path) -> None:
+    catalog: Any = opener("files decide", root)()
+    make_table(catalog, "t", versions=3)
+    trial = lance.dataset(str(place_of(catalog, "t"))).create_branch("trial", 2)
+    lance.write_dataset(ROWS, trial, mode="append")
+    version = place_of(catalog, "t") / "tree" / "trial" / "_versions" / manifest_name(3)
+    staged = version.rename(version.with_name(f"{version.name}-next"))
+    new = {"id": ["t"], "branch": "trial", "version": 3, "manifest_path": str(staged).lstrip("/")}
+
+    assert committed(catalog, {"create_table_version": new}, deletion(0, -1)) == [3, 3]
+    assert numbers(catalog, "t", branch="trial") == [2, 3]
 
 
 def test_the_main_branch_may_be_named(catalog: Any) -> None:

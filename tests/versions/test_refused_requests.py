@@ -13,6 +13,7 @@ from lance_namespace import (
 )
 
 from lakeroot import DirectoryNamespace
+from lakeroot.tables import rows
 from tests.tables.conftest import ipc_stream
 from tests.versions.staging import files_below, make_table
 
@@ -44,6 +45,55 @@ def test_an_update_that_is_refused_leaves_the_properties(lake: DirectoryNamespac
     with pytest.raises(LanceNamespaceError):
         lake.update_table({**T, "updates": [["nope", "1"]], "properties": {"owner": "bob"}})
     assert lake.describe_table(T).properties == {"owner": "ann"}
+
+
+def test_an_update_that_is_refused_leaves_the_properties_that_others_gave_meanwhile(
+    lake: DirectoryNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_table(lake, "t")
+    update = rows.update
+
+    def updated_beside(*asked: Any, **more: Any) -> Any:
+        DirectoryNamespace(root=str(lake.catalog.store.root.uri)).catalog.alter_table(
+            ("t",), {"owner": "eve"}
+        )
+        return update(*asked, **more)
+
+    monkeypatch.setattr(rows, "update", updated_beside)
+    with pytest.raises(LanceNamespaceError):
+        lake.update_table({**T, "updates": [["nope", "1"]], "properties": {"owner": "bob"}})
+    assert lake.describe_table(T).properties == {"owner": "eve"}
+
+
+@pytest.mark.parametrize(
+    "action", [{"set_status_action": {}}, {"set_property_action": {"key": "k"}}]
+)
+def test_an_action_on_a_transaction_says_what_it_sets(
+    lake: DirectoryNamespace, action: dict[str, Any]
+) -> None:
+    make_table(lake, "t")
+    one = {"id": ["t", "1"]}
+    failed = {"set_status_action": {"status": "Failed"}}
+    lake.alter_transaction({**one, "actions": [failed]})
+    before = lake.describe_transaction(one)
+
+    with pytest.raises(InvalidInputError):
+        lake.alter_transaction({**one, "actions": [action]})
+    assert lake.describe_transaction(one) == before
+
+
+@pytest.mark.parametrize(("wanted", "given"), [(False, None), (None, "s"), (True, "s")])
+def test_a_batch_lends_what_a_declaration_by_itself_would(
+    tmp_path: Path, wanted: bool | None, given: str | None
+) -> None:
+    keyed = DirectoryNamespace(root=str(tmp_path), **{"storage.aws_secret_access_key": "s"})
+    alone = keyed.declare_table({"id": ["a"], "vend_credentials": wanted})
+    declare = {"declare_table": {"id": ["b"], "vend_credentials": wanted}}
+
+    (together,) = keyed.batch_commit_tables({"operations": [declare]})["results"]
+
+    assert together["declare_table"].get("storage_options") == alone.storage_options
+    assert (alone.storage_options or {}).get("aws_secret_access_key") == given
 
 
 def test_an_update_whose_properties_are_refused_leaves_the_rows(tmp_path: Path) -> None:
@@ -81,7 +131,7 @@ def test_a_batch_does_nothing_with_a_table_that_it_has_deregistered(
     ):
         with pytest.raises(TableNotFoundError, match="in the same batch"):
             lake.batch_commit_tables({"operations": [{"deregister_table": T}, more]})
-    with pytest.raises(InvalidInputError, match="Delete the versions first"):
+    with pytest.raises(InvalidInputError, match="delete the versions first"):
         lake.batch_commit_tables(
             {
                 "operations": [

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from lakeroot.catalog.catalog import Catalog, checked_properties, placed_again
 from lakeroot.catalog.staged_versions import NewVersion, Staged
-from lakeroot.catalog.version_commits import VersionCommits
+from lakeroot.catalog.version_commits import VersionCommits, require_possible
 from lakeroot.catalog.versions import Deletion, TableVersions
 from lakeroot.model.commits import Change, DeclareTable, DeregisterTable
 from lakeroot.model.errors import InvalidInputError, TableNotFoundError, VersionsNotKeptError
@@ -55,7 +55,11 @@ class Batches:
         self._commits = VersionCommits(catalog)
 
     def commit(self, operations: Sequence[BatchOperation], message: str = "") -> list[BatchResult]:
-        """Apply every operation, or none; give their results in the same order."""
+        """Apply every operation, or none; give their results in the same order.
+
+        Where files decide about versions, names are changed first, in one step, if the versions
+        could be created; then the versions are created one by one, and others deleted.
+        """
         if not operations:
             raise InvalidInputError("There is nothing to commit", fix="Give at least one operation")
         try:
@@ -93,13 +97,7 @@ class Batches:
                     declared[change.identifier] = result
                     gone.discard(change.identifier)
                 case DeregisterOperation():
-                    if any(found.table.identifier == one.identifier for found in deletions):
-                        raise InvalidInputError(
-                            f"A batch cannot delete versions of {show(one.identifier)} and "
-                            "deregister it",
-                            "manifests are deleted last, when the table has its name no more",
-                            "Delete the versions first",
-                        )
+                    _require_untouched(one, (*deletions, *staged))
                     result = self._catalog.table(one.identifier)
                     changes.append(DeregisterTable(one.identifier))
                     gone.add(one.identifier)
@@ -135,7 +133,9 @@ class Batches:
         spared = {
             other.version
             for other in operations
-            if isinstance(other, NewVersion) and other.identifier == one.identifier
+            if isinstance(other, NewVersion)
+            and other.identifier == one.identifier
+            and other.branch in (None, MAIN)
         }
         for deletion in before:
             if deletion.table.identifier == one.identifier:
@@ -159,5 +159,16 @@ class Batches:
         if self._catalog.store.keeps_versions:
             return self._commits.commit_staged(staged, changes, message, deletions)
         if changes:
+            require_possible(staged)
             self._catalog.commit(*changes, message=message)
         return self._commits.create_versions([one.asked for one in staged]) if staged else []
+
+
+def _require_untouched(one: DeregisterOperation, others: Sequence[Deletion | Staged]) -> None:
+    """Refuse to deregister a table whose versions the same batch creates or deletes."""
+    if any(other.table.identifier == one.identifier for other in others):
+        raise InvalidInputError(
+            f"A batch cannot create or delete versions of {show(one.identifier)} and deregister it",
+            "manifests are put in place or deleted last, when the table has its name no more",
+            "Create or delete the versions first",
+        )

@@ -312,30 +312,17 @@ class VersionCommits:
     def _put(self, one: Staged) -> TableVersion:
         """Create a version whose arbiter is its file."""
         number, files = one.asked.version, one.files
-        taken = files.path_of(number)
-        if taken is not None and not files.holds(taken, one.content):
-            raise _is_taken(one)
+        taken = _path_if_there(one)
         # Also what is there: whoever put it there may have died before it was on the disk.
         flush_together([files.object(taken or one.manifest.path)])
         if taken is None:
-            self._require_next(one)
+            _require_next(one)
             files.finalise(one.manifest, one.content)
         files.discard([one.manifest.path])
         found = files.describe(number, taken or one.manifest.final_path)
         if found is None:
             raise InvalidTableStateError(f"Version {number} was removed as it was created")
         return replace(found, metadata=dict(one.asked.metadata))
-
-    def _require_next(self, one: Staged) -> None:
-        number = one.asked.version
-        follows = number > 1 and one.files.path_of(number - 1) is not None
-        if follows and one.files.path_of(number + 1) is None:
-            return
-        newest = max(one.files.numbers(), default=0)
-        # A branch begins at the version it branched off.
-        begins = newest == 0 and one.asked.branch not in (None, MAIN)
-        if number != newest + 1 and not begins:
-            raise _does_not_follow(one, newest)
 
 
 def _but_for(deletions: Sequence[Deletion], changes: Sequence[Change]) -> Iterator[Change]:
@@ -352,6 +339,33 @@ def _but_for(deletions: Sequence[Deletion], changes: Sequence[Change]) -> Iterat
                 yield replace(change, versions=left)
         else:
             yield change
+
+
+def require_possible(staged: Sequence[Staged]) -> None:
+    """Refuse versions whose arbiters are files before anything else of a batch happens."""
+    begun: set[tuple[Identifier, str | None]] = set()
+    for one in staged:
+        place = one.table.identifier, one.asked.branch
+        if place not in begun and _path_if_there(one) is None:
+            _require_next(one)
+        begun.add(place)
+
+
+def _path_if_there(one: Staged) -> str | None:
+    """Find the file of a version that is there already; refuse it if that is another one."""
+    taken = one.files.path_of(one.asked.version)
+    if taken is not None and not one.files.holds(taken, one.content):
+        raise _is_taken(one)
+    return taken
+
+
+def _require_next(one: Staged) -> None:
+    """Refuse a version that does not follow the newest: nobody would look for it."""
+    newest = one.files.highest()
+    # A branch begins at the version it branched off.
+    begins = newest == 0 and one.asked.branch not in (None, MAIN)
+    if one.asked.version != newest + 1 and not begins:
+        raise _does_not_follow(one, newest)
 
 
 def _is_taken(one: Staged) -> TableVersionAlreadyExistsError:

@@ -73,6 +73,12 @@ class VersionFiles:
         others = (name for name in names if name != first and name.endswith(SUFFIX))
         return f"{self.directory}/{first}", next(others, None) is not None
 
+    def highest(self) -> int:
+        """Give the number of the newest version that has a file; 0 if there is none."""
+        found = self.newest()
+        name = None if found is None else parse_manifest_name(found[0].rpartition("/")[2])
+        return max(self.numbers(), default=0) if name is None else name.version
+
     def tags(self) -> Iterator[tuple[str, int]]:
         """Give the tags of versions of this branch, each with its version."""
         for name in self._files.list_names(TAGS):

@@ -6,6 +6,7 @@ into place comes after, and any reader finishes it. Files that other clients put
 count from the first look, and are taken into the catalog with the next commit.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
@@ -174,7 +175,8 @@ class TableVersions:
     ) -> Deletion:
         """Find the versions that ranges cover, but for those that are spared."""
         found = self._look(identifier, branch)
-        on_disk = list(found.files.all())
+        # The newest first: if their deletion is cut off, those that are left follow each other.
+        on_disk = sorted(found.files.all(), reverse=True)
         there = {*(number for number, _ in on_disk), *found.kept}
         going = covered(there.difference(spared), ranges)
         gone = set(going)
@@ -396,7 +398,7 @@ def _after(token: str | None, limit: int | None) -> int | None:
     after = after_name(token)
     if after is None:
         return None
-    if not after.isdigit():
+    if not re.fullmatch("[0-9]{1,20}", after):
         raise InvalidInputError("This page token is of another listing")
     return int(after)
 

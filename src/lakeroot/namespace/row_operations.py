@@ -1,5 +1,6 @@
 """Operations on the rows of a table."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -20,9 +21,10 @@ from lance_namespace import (
     UpdateTableResponse,
 )
 
-from lakeroot.model.commits import AlterTable
+from lakeroot.model.commits import AlterTable, Unchanged
 from lakeroot.model.errors import InvalidInputError, LakerootError
 from lakeroot.model.identifiers import identifier_of
+from lakeroot.model.records import Table
 from lakeroot.namespace.access import TableAccess
 from lakeroot.namespace.border import operation
 from lakeroot.tables import rows, search
@@ -103,7 +105,7 @@ class RowOperations(TableAccess):
             except LakerootError:
                 if request.properties is not None:
                     with suppress(LakerootError):
-                        self.catalog.commit(AlterTable(table.identifier, table.properties))
+                        self._put_back(table, properties)
                 raise
         return UpdateTableResponse(
             transaction_id=done.transaction_id,
@@ -111,6 +113,15 @@ class RowOperations(TableAccess):
             version=done.version,
             properties=properties,
         )
+
+    def _put_back(self, before: Table, given: Mapping[str, str]) -> None:
+        """Give a table the properties that it had, unless somebody else gave it others since."""
+        now = self.catalog.table(before.identifier)
+        if dict(now.properties) == dict(given):
+            self.catalog.commit(
+                AlterTable(before.identifier, before.properties),
+                requires=[Unchanged(before.identifier, now)],
+            )
 
     @operation(DeleteFromTableRequest)
     def delete_from_table(self, request: DeleteFromTableRequest) -> DeleteFromTableResponse:

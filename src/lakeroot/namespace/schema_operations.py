@@ -259,9 +259,13 @@ def _action(action: AlterTransactionAction) -> transactions.Action:
     if len(given) != 1:
         raise InvalidInputError("Each action sets a status, sets a property or unsets one")
     if status is not None:
-        return transactions.SetStatus(status.status or "")
+        if not status.status:
+            raise InvalidInputError("An action that sets a status does not say which")
+        return transactions.SetStatus(status.status)
     if setting is not None:
-        return transactions.SetProperty(setting.key or "", setting.value or "", setting.mode)
+        if setting.value is None:
+            raise InvalidInputError("An action that sets a property gives it no value")
+        return transactions.SetProperty(setting.key or "", setting.value, setting.mode)
     return transactions.UnsetProperty(
         (unsetting and unsetting.key) or "", unsetting and unsetting.mode
     )

@@ -78,11 +78,12 @@ def commit_result(
                 id=list(result.identifier), location=uri, properties=dict(result.properties)
             )
         )
+    declare = request.declare_table
     return CommitTableResult(
         declare_table=DeclareTableResponse(
             location=uri,
             properties=dict(result.properties),
-            storage_options=access.vended(wanted=None),
+            storage_options=access.vended(wanted=declare.vend_credentials if declare else None),
             managed_versioning=store.keeps_versions or None,
         )
     )

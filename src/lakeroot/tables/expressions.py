@@ -62,8 +62,13 @@ def _without_semicolon(expression: str) -> str:
 
 
 def whole_or_none(expression: str | None) -> str | None:
-    """Write an expression that may be left out."""
+    """Write an expression that may be left out, or empty: all rows are only looked at."""
     return whole(expression) if expression else None
+
+
+def whole_if_given(expression: str | None) -> str | None:
+    """Write an expression that may be left out, never empty: all rows would be changed."""
+    return None if expression is None else whole(expression)
 
 
 def check_new_name(name: str) -> None:

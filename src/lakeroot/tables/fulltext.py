@@ -80,14 +80,15 @@ class _Builder:
         queries = [_given(one, "A match query") for one in _list(body, "match_queries")]
         if not queries:
             raise InvalidInputError("A multi_match query needs at least one match query")
-        if len({_terms(one) for one in queries}) == 1 and all(_is_plain(one) for one in queries):
+        alike = {(_terms(one), _operator(one.get("operator"))) for one in queries}
+        if len(alike) == 1 and all(_is_plain(one) for one in queries):
             return MultiMatchQuery(
                 _terms(queries[0]),
                 [one["column"] for one in queries],
                 boosts=[float(one.get("boost", 1.0)) for one in queries],
                 operator=_operator(queries[0].get("operator")),
             )
-        # Lance has one text for all columns; different texts are a choice between matches.
+        # Lance has one text and operator for all columns; different ones are a choice of matches.
         return BooleanQuery([(Occur.SHOULD, self._match(one, depth)) for one in queries])
 
     def _boolean(self, body: Mapping[str, Any], depth: int) -> FullTextQuery:

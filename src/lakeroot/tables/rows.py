@@ -18,7 +18,7 @@ from lakeroot.model.errors import (
 )
 from lakeroot.objects.roots import open_root, parse_root
 from lakeroot.tables.arrow import ArrowData
-from lakeroot.tables.expressions import check_predicate, whole, whole_or_none
+from lakeroot.tables.expressions import check_predicate, whole, whole_if_given, whole_or_none
 from lakeroot.tables.faults import translated
 from lakeroot.tables.handle import TableHandle, Workbench, on_latest, working_on
 from lakeroot.tables.made import transaction_of
@@ -143,12 +143,12 @@ def merge_insert(
     def merge(dataset: LanceDataset) -> Merged:
         job = dataset.merge_insert(list(rule.on))
         if rule.when_matched_update_all:
-            job = job.when_matched_update_all(whole_or_none(rule.when_matched_update_all_filt))
+            job = job.when_matched_update_all(whole_if_given(rule.when_matched_update_all_filt))
         if rule.when_not_matched_insert_all:
             job = job.when_not_matched_insert_all()
         if rule.when_not_matched_by_source_delete:
             job = job.when_not_matched_by_source_delete(
-                whole_or_none(rule.when_not_matched_by_source_delete_filt)
+                whole_if_given(rule.when_not_matched_by_source_delete_filt)
             )
         if rule.timeout is not None:
             job = job.retry_timeout(rule.timeout)
@@ -174,7 +174,7 @@ def update(
     expressions = _expressions(updates)
 
     def change(dataset: LanceDataset) -> Updated:
-        outcome = dataset.update(expressions, where=whole_or_none(predicate))
+        outcome = dataset.update(expressions, where=whole_if_given(predicate))
         return Updated(*committed(dataset), updated_rows=outcome["num_rows_updated"])
 
     return on_latest(handle, "Updating rows", branch, change)
