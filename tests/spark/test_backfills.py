@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import lance
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -16,6 +17,7 @@ from lakeroot.model.errors import (
     LakerootError,
     TableColumnNotFoundError,
 )
+from lakeroot.spark.batch_functions import takes_frames
 from lakeroot.spark.refilling import refill
 from tests.spark.test_writing import frame
 
@@ -65,6 +67,32 @@ def test_a_column_is_backfilled_by_an_expression_of_no_column(spark, root, peopl
         spark, "shop.people", root=root, values={"x": expression}, job_id="constant"
     )
     assert lance.dataset(people).to_table().column("x").null_count == 0
+
+
+def test_a_function_of_pandas_takes_frames_and_gives_frames(spark, root, people):
+    def initials(frame: pd.DataFrame) -> pd.DataFrame:
+        return pd.DataFrame({"initial": frame["name"].str[0], "next": frame["id"] + 1})
+
+    lakeroot.spark.backfill(
+        spark, "shop.people", root=root, values=initials, reads=["id", "name"], job_id="f"
+    )
+    rows = lance.dataset(people).to_table().to_pylist()
+    assert [row["next"] for row in rows] == [row["id"] + 1 for row in rows]
+    assert [row["initial"] for row in rows] == [row["name"][0] for row in rows]
+    assert "__index_level_0__" not in rows[0]
+
+
+@pytest.mark.parametrize("said", [pd.DataFrame, "pd.DataFrame", "DataFrame"])
+def test_a_function_says_in_any_way_that_it_takes_frames(said):
+    def whole(rows, more=None): ...
+
+    whole.__annotations__["rows"] = said
+    assert takes_frames(whole)
+    assert takes_frames(partial(whole, more=1))
+    whole.__annotations__["rows"] = pa.RecordBatch
+    assert not takes_frames(whole)
+    assert not takes_frames(lambda batch: batch)
+    assert not takes_frames(max)
 
 
 @pytest.mark.parametrize(

@@ -6,18 +6,18 @@ what is missing. All fragments become visible in one commit.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import lance
-import pyarrow as pa
 from lance.fragment import FragmentMetadata
 from lance.udf import BatchUDF
 from pyspark.sql import SparkSession
 
 from lakeroot.model.errors import InvalidInputError, LakerootError
+from lakeroot.spark.batch_functions import BatchFunction, Remembering
 from lakeroot.spark.catalogs import Located, TableRef, locate
 from lakeroot.spark.commits import JOB, commit, find_job
 from lakeroot.spark.distribute import distribute, until_uncontested
@@ -33,9 +33,8 @@ from lakeroot.spark.types import refuse_names
 from lakeroot.tables.expressions import whole, whole_or_none
 from lakeroot.tables.faults import translation
 
-BatchFunction = Callable[[pa.RecordBatch], pa.RecordBatch]
 _ADVICE = {
-    True: "A function returns a batch of new columns, with a row for each of the batch it is given",
+    True: "A function returns a batch (or a frame) of new columns, with a row for each it is given",
     False: "Look at the expressions and at the rows they are computed for",
 }
 
@@ -219,21 +218,6 @@ def _key(fragment: lance.LanceFragment, columns: str) -> str:
     return key_of([file.path for file in fragment.metadata.files], columns)
 
 
-class _Function:
-    """A function of a user that remembers what it raised: Lance tells of it without its kind."""
-
-    def __init__(self, function: BatchFunction) -> None:
-        self._function = function
-        self.raised: Exception | None = None
-
-    def __call__(self, batch: pa.RecordBatch) -> Any:
-        try:
-            return self._function(batch)
-        except Exception as error:
-            self.raised = error
-            raise
-
-
 def _raised(what: str, error: Exception) -> LakerootError:
     said = " ".join(str(error).split())
     return InvalidInputError(
@@ -251,7 +235,7 @@ def _compute(work: Backfill, number: int) -> tuple[str, Finished, Any]:
     if isinstance(values, Mapping):
         values = {name: whole(expression) for name, expression in values.items()}
     is_plain = callable(values) and not isinstance(values, BatchUDF)
-    function = _Function(values) if is_plain else None
+    function = Remembering(values) if is_plain else None
     columns = list(work.reads) if work.reads else None
     try:
         metadata, schema = fragment.merge_columns(
