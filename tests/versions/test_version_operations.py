@@ -1,5 +1,7 @@
 """The operations on versions, whoever is the arbiter: the files, or the catalog."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import lance
@@ -246,6 +248,21 @@ def test_versions_of_a_branch_are_its_own(lake: DirectoryNamespace) -> None:
     )
     assert numbers(lake, "t", branch="fix/one") == [2]
     assert numbers(lake, "t") == [1, 2, 3]
+
+
+def test_a_version_whose_file_decides_is_noted_where_lance_looks_for_the_newest(
+    root: Path,
+) -> None:
+    lake = DirectoryNamespace(root=str(root))
+    table = make_table(lake, "t", versions=2)
+    (note,) = (table / "_versions").glob("*.json")
+    assert json.loads(note.read_bytes())["version"] == 2
+
+    for version in (3, 4):
+        lake.create_table_version(stage(lake, "t").request())
+        assert json.loads(note.read_bytes())["version"] == version
+        assert lance.dataset(str(table)).version == version
+    assert row_count(lake, "t") == 12
 
 
 def test_the_main_branch_may_be_called_by_its_name(lake: DirectoryNamespace) -> None:

@@ -318,6 +318,7 @@ class VersionCommits:
         if taken is None:
             _require_next(one)
             files.finalise(one.manifest, one.content)
+            files.note_newest(number)
         files.discard([one.manifest.path])
         found = files.describe(number, taken or one.manifest.final_path)
         if found is None:
@@ -361,7 +362,9 @@ def _path_if_there(one: Staged) -> str | None:
 
 def _require_next(one: Staged) -> None:
     """Refuse a version that does not follow the newest: nobody would look for it."""
-    newest = one.files.highest()
+    if one.files.is_newest(one.asked.version - 1):
+        return
+    newest = max(one.files.numbers(), default=0)
     # A branch begins at the version it branched off.
     begins = newest == 0 and one.asked.branch not in (None, MAIN)
     if one.asked.version != newest + 1 and not begins:

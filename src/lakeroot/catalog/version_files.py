@@ -1,5 +1,6 @@
 """The version files of one table: what lies in its ``_versions`` directories."""
 
+import contextlib
 import json
 import re
 import struct
@@ -8,13 +9,15 @@ from typing import Any, Final
 
 from lakeroot.model.errors import (
     InvalidInputError,
+    LakerootError,
     NotFoundError,
     TableVersionAlreadyExistsError,
 )
 from lakeroot.model.records import TableVersion
-from lakeroot.objects import Objects
+from lakeroot.objects import Below, Objects
 from lakeroot.storage.lance_dir.manifest_check import checked_version
 from lakeroot.storage.lance_dir.protobuf import MalformedError
+from lakeroot.storage.lance_dir.versions import write_hint
 from lakeroot.tables.litter import TAGS
 from lakeroot.tables.versions import (
     MAIN,
@@ -73,11 +76,25 @@ class VersionFiles:
         others = (name for name in names if name != first and name.endswith(SUFFIX))
         return f"{self.directory}/{first}", next(others, None) is not None
 
-    def highest(self) -> int:
-        """Give the number of the newest version that has a file; 0 if there is none."""
-        found = self.newest()
-        name = None if found is None else parse_manifest_name(found[0].rpartition("/")[2])
-        return max(self.numbers(), default=0) if name is None else name.version
+    def is_newest(self, version: int) -> bool:
+        """Tell, without listing all files, that a version is the newest.
+
+        Only a disk has the note that says so; without it the answer is no.
+        """
+        return (
+            self._is_local
+            and version > 0
+            and self.hinted() == version
+            and self.path_of(version) is not None
+        )
+
+    def note_newest(self, version: int) -> None:
+        """Note a version as Lance does, for whoever looks for the newest; only a hint."""
+        objects, path = self._files, f"{self.directory}/{_HINT}"
+        if isinstance(objects, Below):
+            objects, path = objects.above(path)
+        with contextlib.suppress(LakerootError):
+            write_hint(objects, version, path)
 
     def tags(self) -> Iterator[tuple[str, int]]:
         """Give the tags of versions of this branch, each with its version."""

@@ -47,14 +47,14 @@ def all_versions(objects: Objects) -> list[int]:
     return [version for version in map(version_of, objects.list_names(DIRECTORY)) if version]
 
 
-def write_hint(objects: Objects, version: int) -> None:
+def write_hint(objects: Objects, version: int, path: str = HINT) -> None:
     """Tell other clients of a local directory where the newest version is; only a hint."""
     if isinstance(objects, LocalObjects):
         # In place: replacing or truncating the file would make the disk flush it at every commit,
         # which takes longer than the commit. Of one length, so that a longer one leaves no rest.
         content = f'{{"version":{version}}}'.encode().ljust(_HINT_BYTES)
         with translated("writing the hint of the newest version"):
-            handle = os.open(objects.local_path(HINT), os.O_WRONLY | os.O_CREAT, 0o666)
+            handle = os.open(objects.local_path(path), os.O_WRONLY | os.O_CREAT, 0o666)
             try:
                 os.pwrite(handle, content, 0)
             finally:
