@@ -1,6 +1,7 @@
-"""A year of real flights: twelve monthly loads, two tables at once, an accident and its undoing."""
+"""A year of real flights: twelve monthly loads of three tables, an accident and its undoing."""
 
 import importlib.util
+from datetime import timedelta
 from pathlib import Path
 
 import lance
@@ -22,11 +23,14 @@ sources:
 steps:
   - name: carriers
     sql: SELECT carrier, month, count(*) AS flights, sum(distance) AS miles FROM raw GROUP BY ALL
+  - name: origins
+    sql: SELECT origin, month, count(*) AS flights FROM raw GROUP BY ALL
 tables:
   - table: air.flights
     from: raw
     checks: [{rows: ">= 1000"}, {not_null: [carrier, origin]}, {expression: distance > 0}]
   - {table: air.carriers, from: carriers, mode: merge, keys: [carrier, month]}
+  - {table: air.origins, from: origins, mode: merge, keys: [origin, month]}
 message: one month
 """
 COLUMNS = ["year", "month", "day", "carrier", "flight", "origin", "dest", "distance"]
@@ -64,13 +68,20 @@ def test_a_year_of_flights_is_loaded_month_by_month(spark, root, air, tmp_path):
     assert read.distance.sum() == flights.distance.sum()
     miles = table(air, "carriers").to_table().to_pandas().groupby("carrier").miles.sum()
     assert miles.to_dict() == flights.groupby("carrier").distance.sum().to_dict()
-    assert table(air, "flights").version == table(air, "carriers").version == 12
+    starts = table(air, "origins").to_table().to_pandas().groupby("origin").flights.sum()
+    assert starts.to_dict() == flights.groupby("origin").size().to_dict()
+    assert {table(air, name).version for name in ("flights", "carriers", "origins")} == {12}
     assert len([e for e in air.catalog.history() if e.message == "one month"]) == 12
 
     managed = {"root": root, "property.table_version_management": "true"}
+    lake = lakeroot.open(root)
+    lake["air.flights"].tag("2013", 12)
     lakeroot.spark.write(spark.range(1), "air.flights", mode="overwrite", **managed)
     assert table(air, "flights").count_rows() == 1
-    air.restore_table(lance_namespace.RestoreTableRequest(id=["air", "flights"], version=12))
+    assert lake.undo(lake.history(1)[0]) == ["restore air.flights to version 12"]
+    lake.gc(timedelta(0), old_versions=True)
+    assert not list(lake.check(timedelta(0)))
+    assert lakeroot.spark.read(spark, "air.flights", tag="2013", **managed).count() == len(flights)
     frame = lakeroot.spark.read(spark, "air.flights", columns=["month", "distance"], **managed)
     by_month = {
         row.month: row.miles

@@ -215,6 +215,36 @@ def test_a_scalar_index_is_built_and_used(spark, root, people, column, kind, que
         lakeroot.spark.index(spark, "shop.people", root=root, column=column, kind=kind)
 
 
+@pytest.mark.parametrize(
+    ("column", "kind", "query"),
+    [
+        ("id", "BLOOMFILTER", "id = 7"),
+        ("labels", "LABEL_LIST", "array_has_any(labels, ['l1'])"),
+        ("text", "NGRAM", "contains(text, 'word7')"),
+    ],
+)
+def test_every_kind_of_scalar_index_is_built_and_used(spark, root, catalog, column, kind, query):
+    rows = spark.range(0, 40, 1, 2).selectExpr(
+        "id", "array(concat('l', id % 4)) AS labels", "concat('some word', id % 10) AS text"
+    )
+    lakeroot.spark.write(rows, "shop.many", root=root)
+    table = lance.dataset(where(catalog, "shop", "many"))
+    expected = table.to_table(filter=query).num_rows
+    made = lakeroot.spark.index(spark, "shop.many", root=root, column=column, kind=kind)
+    table.checkout_latest()
+    assert made.name in [each.name for each in table.describe_indices()]
+    assert "ScalarIndexQuery" in table.scanner(filter=query).explain_plan()
+    assert table.to_table(filter=query).num_rows == expected > 0
+
+
+def test_an_index_of_words_finds_them(spark, root, catalog):
+    rows = spark.range(0, 40, 1, 2).selectExpr("id", "concat('some word', id % 10) AS text")
+    lakeroot.spark.write(rows, "shop.words", root=root)
+    lakeroot.spark.index(spark, "shop.words", root=root, column="text", kind="INVERTED")
+    found = lakeroot.spark.read(spark, "shop.words", root=root, full_text_query="word7")
+    assert sorted(row.id for row in found.collect()) == [7, 17, 27, 37]
+
+
 @pytest.mark.parametrize(("column", "kind"), [("name", "BTREE"), ("age", "BITMAP")])
 def test_an_index_is_replaced_when_asked(spark, root, people, column, kind):
     options = {"root": root, "column": column, "kind": kind}
