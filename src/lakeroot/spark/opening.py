@@ -53,6 +53,8 @@ class Opened:
     table: Located
     dataset: lance.LanceDataset
     main: lance.LanceDataset
+    # The branch that is read, or nothing for the main one.
+    branch: str | None = None
 
     @property
     def packed(self) -> bytes:
@@ -68,13 +70,17 @@ class Opened:
 def opened_for(ref: TableRef, options: ReadOptions) -> Opened:
     """Look a table up, and open the version that the options name."""
     table = locate(ref)
-    dataset = open_for(table, options)
-    branched = options.branch not in (None, "main")
-    return Opened(table, dataset, open_table(table) if branched else dataset)
+    dataset, branch = _opened(table, options)
+    return Opened(table, dataset, dataset if branch is None else open_table(table), branch)
 
 
 def open_for(table: Located, options: ReadOptions) -> lance.LanceDataset:
     """Open the version of a table that the options name."""
+    return _opened(table, options)[0]
+
+
+def _opened(table: Located, options: ReadOptions) -> tuple[lance.LanceDataset, str | None]:
+    """Open the version that the options name, and say of which branch it is."""
     named = [
         name
         for name, value in (
@@ -90,14 +96,15 @@ def open_for(table: Located, options: ReadOptions) -> lance.LanceDataset:
         )
     dataset = open_table(table)
     if options.tag is not None:
-        return _at_tag(dataset, table, options.tag)
-    if options.branch is not None:
-        dataset = _at_branch(dataset, table, options.branch)
+        return _at_tag(dataset, table, options.tag, options.branch)
+    branch = None if options.branch == "main" else options.branch
+    if branch is not None:
+        dataset = _at_branch(dataset, table, branch)
     if options.as_of is not None:
-        return _at_time(dataset, table, options.as_of)
+        dataset = _at_time(dataset, table, options.as_of)
     if options.version is not None:
-        return _at_version(dataset, table, options)
-    return dataset
+        dataset = _at_version(dataset, table, options)
+    return dataset, branch
 
 
 def _at_version(
@@ -112,17 +119,26 @@ def _at_version(
         ) from None
 
 
-def _at_tag(dataset: lance.LanceDataset, table: Located, tag: str) -> lance.LanceDataset:
+def _at_tag(
+    dataset: lance.LanceDataset, table: Located, tag: str, asked: str | None
+) -> tuple[lance.LanceDataset, str | None]:
+    """Open what a tag names: a version of a branch, so a branch beside it must be that one."""
     tags = dataset.tags.list()
     if tag not in tags:
         raise TableTagNotFoundError(f"Table {table.ref} has no tag {tag!r}", fix=nearest(tag, tags))
-    return dataset.checkout_version(tag)
+    # As tags of Lance say it, the main branch has no name.
+    branch, version = tags[tag]["branch"], tags[tag]["version"]
+    if asked is not None and asked != (branch or "main"):
+        raise InvalidInputError(
+            f"The tag {tag!r} of table {table.ref} is not of the branch {asked!r}",
+            f"it names version {version} of {branch or 'main'!r}",
+            "Leave the option 'branch' out, or name another tag",
+        )
+    return dataset.checkout_version((branch, version)), branch
 
 
 def _at_branch(dataset: lance.LanceDataset, table: Located, branch: str) -> lance.LanceDataset:
     branches = dataset.branches.list()
-    if branch == "main":
-        return dataset
     if branch not in branches:
         raise TableBranchNotFoundError(
             f"Table {table.ref} has no branch {branch!r}", fix=nearest(branch, branches)

@@ -103,10 +103,9 @@ def plan_read(
     if pruned is not None:
         schema = _narrowed(schema, pruned, ref)
     arguments = scan_arguments(dataset, ref, options, schema, conditions)
-    branch = named_branch(options)
     scan = Scan(
         opened.packed,
-        (dataset.uri, branch, dataset.version),
+        (dataset.uri, opened.branch, dataset.version),
         arguments,
         exchange_schema(schema),
         opened.table,
@@ -143,11 +142,6 @@ def _may_be_few(options: ReadOptions, expected: int | None, rows: int, most: int
     if expected is None:
         return options.full_text_query is not None and options.partitions is None
     return min(expected, rows) <= most
-
-
-def named_branch(options: ReadOptions) -> str | None:
-    """Return the branch to read, or nothing for the main one."""
-    return None if options.branch == "main" else options.branch
 
 
 def read_schema(dataset: lance.LanceDataset, ref: TableRef, options: ReadOptions) -> st.StructType:

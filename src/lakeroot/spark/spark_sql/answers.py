@@ -57,8 +57,8 @@ class Answers(Reads):
         if "pinned" in table and not {k.lower() for k in given} & _CHOOSING:
             given["version"] = table["pinned"]
         ref, options = self._ref(table["id"]), parse(ReadOptions, given)
-        # Options of the query may choose another version than the pinned one.
-        same = "pinned" in table and options.version == table["pinned"]
+        # Options of the query may choose another version than the pinned one, or another branch.
+        same = "pinned" in table and options.version == table["pinned"] and options.branch is None
         kept = self.opened.get(_key(table)) if same else None
         return ref, options, kept or opened_for(ref, options)
 
