@@ -10,10 +10,11 @@ from pyspark.sql import types as st
 
 from lakeroot.model.errors import TableNotFoundError, UnsupportedOperationError
 from lakeroot.spark.catalogs import TableRef, exists, locate
+from lakeroot.spark.fitting import fit
 from lakeroot.spark.opening import open_table
 from lakeroot.spark.options import WriteOptions, parse
-from lakeroot.spark.spark_sql.commenting import COMMENT, kept_comments, with_comment, with_comments
-from lakeroot.spark.types import is_blob, spark_schema, table_schema
+from lakeroot.spark.spark_sql.commenting import COMMENT, with_comment
+from lakeroot.spark.types import is_blob, table_schema
 from lakeroot.spark.write_tasks import WritePlan
 from lakeroot.spark.writing import prepare
 
@@ -117,22 +118,24 @@ def insertion(
         return prepare(ref, schema, parse(WriteOptions, {**given, "mode": "append"}))
     table = open_table(locate(ref)).schema
     options = parse(WriteOptions, {**given, "mode": "overwrite"})
-    plan = prepare(ref, schema, _keeping_types(table, options))
-    shown = with_comments(spark_schema(table, truncate_nanos=True), table)
-    fields = []
-    for field in plan.schema:
-        if field.name not in table.names:
-            fields.append(field)
-            continue
-        old, kind = table.field(field.name), kept_comments(field.type, shown[field.name].dataType)
-        metadata = {**(old.metadata or {}), **(field.metadata or {})}
-        kept = field.with_type(kind).with_nullable(old.nullable)
-        fields.append(kept.with_metadata(metadata or None))
+    plan = prepare(ref, schema, options)
+    # Spark's types are fewer: made of them alone, a column would become another.
+    kept = zip(table, fit(schema, table, str(ref)), strict=True)
+    fields = [
+        _with_metadata(plan.schema.field(old.name) if _is_asked(old, options) else new, old)
+        for old, new in kept
+    ]
     return replace(plan, schema=pa.schema(fields))
 
 
-def _keeping_types(table: pa.Schema, options: WriteOptions) -> WriteOptions:
-    """Keep the vectors and blobs of the table whose rows are replaced."""
-    vectors = {f.name: f.type.list_size for f in table if pa.types.is_fixed_size_list(f.type)}
-    blobs = tuple(field.name for field in table if is_blob(field))
-    return replace(options, vectors=options.vectors or vectors, blobs=options.blobs or blobs)
+def _is_asked(column: pa.Field, options: WriteOptions) -> bool:
+    """Tell whether the options of a write make a vector or a blob of a column that is none."""
+    size = (options.vectors or {}).get(column.name)
+    if size is not None:
+        return not (pa.types.is_fixed_size_list(column.type) and column.type.list_size == size)
+    return column.name in options.blobs and not is_blob(column)
+
+
+def _with_metadata(new: pa.Field, old: pa.Field) -> pa.Field:
+    metadata = {**(old.metadata or {}), **(new.metadata or {})}
+    return new.with_nullable(old.nullable).with_metadata(metadata or None)
