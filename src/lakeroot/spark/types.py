@@ -1,11 +1,12 @@
 """Arrow types of Lance tables as Spark types, and back.
 
 Spark holds fewer types than Arrow. A type is either held exactly, or widened to one that holds
-every value of it (unsigned integers, half floats), or refused before any job runs. What Spark
-forgets (the size of a vector, the width of an integer) is kept in the column's metadata, so that
-a table written from a frame that was read from a table has the same types again.
+every value of it (unsigned integers, half floats), or refused before any job runs. That a list is
+a vector, and of which size, is kept in the metadata of fields, so that a table written from a
+frame that was read from a table has the same vectors again. What was widened stays so there.
 """
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -66,12 +67,22 @@ def spark_schema(schema: pa.Schema, *, truncate_nanos: bool = False) -> st.Struc
 
 def _spark_field(field: pa.Field, path: str, *, truncate_nanos: bool) -> st.StructField:
     kind = _spark_type(field.type, path, truncate_nanos=truncate_nanos)
-    metadata: dict[str, Any] = {}
-    if pa.types.is_fixed_size_list(field.type):
-        metadata[VECTOR_KEY] = f"{field.type.value_type}[{field.type.list_size}]"
+    metadata: dict[str, Any] = _vectors(field.type, VECTOR_KEY)
     if is_blob(field):
         metadata[BLOB_KEY] = "true"
     return st.StructField(field.name, kind, field.nullable, metadata)
+
+
+def _vectors(kind: pa.DataType, key: str) -> dict[str, str]:
+    """Name the vectors of a field: itself, and those in lists and maps, which keep no metadata."""
+    if not isinstance(kind, pa.BaseExtensionType) and _is_list(kind):
+        inside = _vectors(kind.value_type, f"{key}.element")
+        if not pa.types.is_fixed_size_list(kind):
+            return inside
+        return {key: f"{kind.value_type}[{kind.list_size}]", **inside}
+    if pa.types.is_map(kind):
+        return {**_vectors(kind.key_type, f"{key}.key"), **_vectors(kind.item_type, f"{key}.value")}
+    return {}
 
 
 def _spark_type(kind: pa.DataType, path: str, *, truncate_nanos: bool) -> st.DataType:
@@ -211,7 +222,8 @@ def table_schema(
 ) -> pa.Schema:
     """Return the Arrow schema for a new table that is to hold a Spark schema.
 
-    Vectors are the columns named in `vectors` with their size, and those that were read as vectors.
+    Vectors are the columns named in `vectors` with their size, and those that were read as vectors,
+    inside of other columns too.
     """
     asked = dict(vectors or {})
     unknown = (set(asked) | set(blobs)) - set(schema.fieldNames())
@@ -226,8 +238,8 @@ def table_schema(
         metadata = {}
         if field.name in asked:
             kind = _vector_type(field.name, kind, asked[field.name])
-        elif VECTOR_KEY in field.metadata and pa.types.is_list(kind):
-            kind = _remembered_vector(field.metadata[VECTOR_KEY])
+        else:
+            kind = _remembered(kind, field.dataType, field.metadata)
         if field.name in blobs or BLOB_KEY in field.metadata:
             kind, metadata = _blob_type(field.name, kind), {BLOB_KEY: "true"}
         # Spark calls a column without nulls what an expression cannot make null; as a promise
@@ -317,9 +329,41 @@ def _vector_type(name: str, kind: pa.DataType, size: int) -> pa.DataType:
     return pa.list_(pa.field("item", item), size)
 
 
-def _remembered_vector(text: str) -> pa.DataType:
-    item, _, size = text.removesuffix("]").partition("[")
-    return pa.list_(pa.field("item", pa.type_for_alias(item)), int(size))
+def _remembered(
+    kind: pa.DataType, said: st.DataType, notes: Mapping[str, Any], key: str = VECTOR_KEY
+) -> pa.DataType:
+    """Make vectors of the lists that were read as such, by the metadata of the field around them.
+
+    Fields of structs have metadata of their own.
+    """
+    if isinstance(said, st.StructType):
+        return pa.struct(
+            [
+                arrow.with_type(_remembered(arrow.type, field.dataType, field.metadata))
+                for arrow, field in zip(kind, said.fields, strict=True)
+            ]
+        )
+    if isinstance(said, st.ArrayType):
+        item = _remembered(kind.value_type, said.elementType, notes, f"{key}.element")
+        if key in notes:
+            return _remembered_vector(notes[key], item)
+        return pa.list_(kind.value_field.with_type(item))
+    if isinstance(said, st.MapType):
+        return pa.map_(
+            kind.key_field.with_type(_remembered(kind.key_type, said.keyType, notes, f"{key}.key")),
+            kind.item_field.with_type(
+                _remembered(kind.item_type, said.valueType, notes, f"{key}.value")
+            ),
+        )
+    return kind
+
+
+def _remembered_vector(text: str, item: pa.DataType) -> pa.DataType:
+    """Read what was written of a vector; items that are no plain numbers are what Spark holds."""
+    name, _, size = text.removesuffix("]").rpartition("[")
+    with contextlib.suppress(ValueError):
+        item = pa.type_for_alias(name)
+    return pa.list_(pa.field("item", item), int(size))
 
 
 def _blob_type(name: str, kind: pa.DataType) -> pa.DataType:
