@@ -4,6 +4,7 @@ import lance
 import pyarrow as pa
 import pytest
 
+import lakeroot.spark
 from lakeroot.model.errors import InvalidInputError
 from lakeroot.spark.catalogs import Catalog, TableRef
 from lakeroot.spark.opening import open_for, opened_for
@@ -68,3 +69,10 @@ def test_sql_reads_the_branch_that_a_query_names_at_the_number_of_the_newest_ver
     asked = {"table": found, "options": {"branch": "trial", "version": "2"}}
     opened = answers.wanted(asked)[2]
     assert sorted(opened.dataset.to_table()["id"].to_pylist()) == [1, 20]
+
+
+def test_a_tag_of_a_branch_is_read_by_function_and_in_sql(spark, root, table):
+    lakeroot.spark.use_catalog(spark, "tagged", root=root)
+    in_sql = spark.sql("SELECT id FROM tagged.shop.t VERSION AS OF 't2'")
+    for frame in (in_sql, lakeroot.spark.read(spark, "shop.t", root=root, tag="t2")):
+        assert sorted(row.id for row in frame.collect()) == [1, 20]
