@@ -81,7 +81,7 @@ def merge_by_sql(spark, root):
 
 
 @pytest.mark.parametrize(
-    "job", [update, update_by_sql, merged_by("driver"), merged_by("spark"), merge_by_sql]
+    "job", [update, update_by_sql, merged_by("auto"), merged_by("spark"), merge_by_sql]
 )
 def test_columns_that_a_job_does_not_set_keep_every_digit(spark, root, place, job):
     before = left(place)

@@ -9,17 +9,22 @@ import lance_namespace
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql.classic.dataframe import DataFrame
 
 import lakeroot
 import lakeroot.spark
 from lakeroot.model.errors import (
     AlreadyExistsError,
+    ConcurrentModificationError,
     InvalidInputError,
     LakerootError,
     TableColumnNotFoundError,
     TableIndexAlreadyExistsError,
 )
+from lakeroot.spark import merging, widening
+from lakeroot.spark.commits import commit
 from lakeroot.spark.refilling import refill
+from lakeroot.spark.types import is_blob
 from tests.spark.conftest import put
 from tests.spark.test_writing import frame, orphans, rows, where
 
@@ -46,7 +51,7 @@ def test_an_upsert_replaces_and_inserts(spark, root, people, strategy):
     assert orphans(people) == set()
 
 
-@pytest.mark.parametrize("strategy", ["driver", "spark"])
+@pytest.mark.parametrize("strategy", ["auto", "spark"])
 def test_keys_that_sql_finds_equal_are_one_key(spark, root, catalog, strategy):
     """Zero has two signs, and what is not a number many bits."""
     kind = pa.schema([("key", pa.float64()), ("name", pa.string())])
@@ -130,6 +135,102 @@ def test_a_merge_with_a_job_id_happens_once(spark, root, people):
     again = lakeroot.spark.merge(changes(spark), "shop.people", root=root, on="id", job_id="j")
     assert again.already_done
     assert again.version == first.version
+
+
+def lose_an_answer(monkeypatch):
+    """Let the next commit of changed rows happen, and its answer be that of a lost race."""
+    answers = ["lost"]
+
+    def losing(*given, **named):
+        made = commit(*given, **named)
+        if answers:
+            raise ConcurrentModificationError(answers.pop())
+        return made
+
+    monkeypatch.setattr(widening, "commit", losing)
+
+
+@pytest.mark.parametrize("strategy", ["driver", "spark"])
+def test_a_merge_whose_answer_was_lost_is_not_done_again(
+    spark, root, people, strategy, monkeypatch
+):
+    lose_an_answer(monkeypatch)
+    done = lakeroot.spark.merge(
+        changes(spark), "shop.people", root=root, on="id", strategy=strategy
+    )
+    assert (done.version, done.already_done) == (2, True)
+    assert lance.dataset(people).version == 2
+
+
+def test_a_merge_by_clauses_whose_answer_was_lost_is_not_applied_twice(
+    spark, root, people, monkeypatch
+):
+    lakeroot.spark.use_catalog(spark, "lost", root=root)
+    lose_an_answer(monkeypatch)
+    lakeroot.spark.sql(
+        spark,
+        "MERGE INTO lost.shop.people t USING (SELECT 3L AS id) s ON t.id = s.id"
+        " WHEN MATCHED THEN UPDATE SET age = t.age + 1",
+    )
+    assert content(people)[3] == ("n3", 4)
+
+
+def test_a_source_of_few_but_wide_rows_is_not_brought_into_the_driver(
+    spark, root, catalog, monkeypatch
+):
+    location = put(catalog, "shop.w", pa.table({"id": [1], "text": ["old"]}))
+    brought = []
+    original = DataFrame.toArrow
+
+    def spied(frame):
+        rows = original(frame)
+        brought.append(rows.nbytes)
+        return rows
+
+    monkeypatch.setattr(DataFrame, "toArrow", spied)
+    monkeypatch.setattr(merging, "DRIVER_BYTES", 1 << 20)
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 100)
+    try:
+        wide = spark.range(2000).selectExpr("id", "repeat('x', 4096) AS text")
+        done = lakeroot.spark.merge(wide, "shop.w", root=root, on="id")
+        assert (done.inserted, done.updated) == (1999, 1)
+        assert 0 < max(brought) < 2 << 20
+        with pytest.raises(InvalidInputError, match="The driver cannot merge this"):
+            lakeroot.spark.merge(wide, "shop.w", root=root, on="id", strategy="driver")
+        few = wide.limit(100).selectExpr("id", "upper(text) AS text")
+        done = lakeroot.spark.merge(few, "shop.w", root=root, on="id", strategy="driver")
+        assert (done.inserted, done.updated) == (0, 100)
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    assert lance.dataset(location).count_rows("text like 'X%'") == 100
+
+
+def test_many_narrow_rows_are_too_many_for_the_driver_by_their_bytes(spark, monkeypatch):
+    monkeypatch.setattr(merging, "DRIVER_BYTES", 1600)
+    monkeypatch.setattr(merging, "_TINY_BYTES", 0)
+    rows = spark.range(101).selectExpr("id", "id AS more")
+    assert merging._small(rows) is None
+    assert merging._small(rows.limit(100)) == rows.limit(100).toArrow()
+
+
+def test_the_driver_refuses_what_it_would_leave_to_spark(spark, root, people):
+    part = changes(spark).select("id", "age")
+    with pytest.raises(InvalidInputError, match="The driver cannot merge this") as refused:
+        lakeroot.spark.merge(part, "shop.people", root=root, on="id", strategy="driver")
+    assert "whole rows" in str(refused.value)
+    assert lance.dataset(people).version == 1
+
+
+def test_a_merge_takes_blobs(spark, root, people):
+    source = changes(spark).selectExpr("id", "name", "age", "unhex('0102') AS img")
+    where = {"root": root, "on": "id", "merge_schema": True}
+    with pytest.raises(InvalidInputError, match="'nosuch'"):
+        lakeroot.spark.merge(source, "shop.people", blobs="nosuch", **where)
+    lakeroot.spark.merge(source, "shop.people", blobs="img", **where)
+    table = lance.dataset(people)
+    assert is_blob(table.schema.field("img"))
+    number = table.to_table(columns=["id"]).column("id").to_pylist().index(100)
+    assert table.take_blobs("img", indices=[number])[0].readall() == b"\1\2"
 
 
 def test_upserts_of_one_new_key_never_make_two_rows(spark, root, people):

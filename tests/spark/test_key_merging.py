@@ -190,6 +190,18 @@ def test_a_plan_is_brought_to_the_newest_version_unless_columns_changed(tmp_path
         _now(plan, lance.dataset(location))
 
 
+def test_a_table_that_was_overwritten_with_equal_columns_of_other_numbers_is_noticed(tmp_path):
+    location = str(tmp_path / "t.lance")
+    lance.write_dataset(pa.table({"z": [1], "id": [1], "b": [1]}), location).drop_columns(["z"])
+    plan = planned(location)
+    new = pa.table({"id": [1, 2], "b": [3, 4]})
+    lance.write_dataset(new, location, mode="overwrite")
+    with pytest.raises(ConcurrentModificationError, match="schema"):
+        _now(plan, lance.dataset(location))
+    done = merge_by_keys(new, planned(location), ["id"], update=True, insert=True)
+    assert (done.updated, content(location)) == (2, new.to_pylist())
+
+
 def test_what_lance_does_better_is_left_to_it(tmp_path):
     def made(name, data, **options):
         return lance.write_dataset(data, str(tmp_path / f"{name}.lance"), **options)

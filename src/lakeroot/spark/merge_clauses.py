@@ -14,7 +14,8 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from lakeroot.model.errors import InvalidInputError
-from lakeroot.spark.catalogs import TableRef
+from lakeroot.spark.catalogs import TableRef, exists
+from lakeroot.spark.commits import JOB, find_job
 from lakeroot.spark.failures import translated
 from lakeroot.spark.fitting import (
     cut_columns,
@@ -38,6 +39,7 @@ from lakeroot.spark.row_changes import (
 )
 from lakeroot.spark.types import spark_schema
 from lakeroot.spark.write_tasks import WritePlan, target_of
+from lakeroot.spark.writing import newest_at
 
 TARGET, SOURCE = "target", "source"
 
@@ -77,6 +79,20 @@ def same_keys(keys: Sequence[str]) -> Column:
     return reduce(
         operator.and_, (sf.col(f"{TARGET}.`{k}`") == sf.col(f"{SOURCE}.`{k}`") for k in keys)
     )
+
+
+def lost_answer(
+    ref: TableRef, job: str, branch: str | None = None, *, newer_than: int
+) -> ChangeResult | None:
+    """Find what this very job has committed, before it tries again.
+
+    Whoever took the number that it wanted may have been itself, if the answer was lost.
+    """
+    found = exists(ref)
+    if found is None:
+        return None
+    version = find_job(newest_at(found, branch), JOB, job, newer_than=newer_than)
+    return None if version is None else ChangeResult(version, already_done=True)
 
 
 def merge_rows(

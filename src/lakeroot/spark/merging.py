@@ -7,7 +7,7 @@ starts again. Otherwise two merges that insert the same new key would both succe
 import operator
 import pickle
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import Any
@@ -15,8 +15,10 @@ from typing import Any
 import lance
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql import types as st
 
 from lakeroot.model.errors import (
     ConcurrentModificationError,
@@ -38,6 +40,7 @@ from lakeroot.spark.merge_clauses import (
     UPDATE,
     Clause,
     Merge,
+    lost_answer,
     merge_rows,
     same_keys,
     unused,
@@ -46,6 +49,7 @@ from lakeroot.spark.opening import open_table
 from lakeroot.spark.options import WriteOptions, parse, table_of
 from lakeroot.spark.row_changes import ChangeResult, done_before
 from lakeroot.spark.widening import commit_changes, schema_changed
+from lakeroot.spark.workers import begin
 from lakeroot.spark.write_tasks import WritePlan, target_of
 from lakeroot.spark.writing import abort, prepare, properties_of_plan, write
 from lakeroot.tables.versions import DATA
@@ -55,6 +59,21 @@ DRIVER_ROWS = 1_000_000
 DRIVER_BYTES = 256 << 20
 # Small as an estimate, which compression and filters can put far off: a tenth of what may come.
 _TINY_BYTES = 16 << 20
+# What a value takes in Arrow, of the types whose values all take the same.
+_WIDTHS: Mapping[type[st.DataType], int] = {
+    st.NullType: 1,
+    st.BooleanType: 1,
+    st.ByteType: 1,
+    st.ShortType: 2,
+    st.IntegerType: 4,
+    st.DateType: 4,
+    st.FloatType: 4,
+    st.LongType: 8,
+    st.DoubleType: 8,
+    st.TimestampType: 8,
+    st.TimestampNTZType: 8,
+    st.DecimalType: 16,
+}
 
 
 def merge(
@@ -83,29 +102,47 @@ def merge(
     if settings.mode is not None:
         raise InvalidInputError("A merge has no mode", fix="Say what it does with `when_matched`")
     check_key_columns(source, keys)
+    job = job_id or uuid.uuid4().hex
+    tried: int | None = None
 
     def attempt() -> ChangeResult:
+        nonlocal tried
         done = done_before(ref, job_id, settings.branch)
+        if done is None and tried is not None:
+            done = lost_answer(ref, job, settings.branch, newer_than=tried)
         if done is not None:
             return done
         if exists(ref) is None:
             check_keys(source, ref, keys)
             if dry_run:
                 return ChangeResult(0, inserted=source.count() if words[1] == "insert" else 0)
-            return _created(source, {**options, "job_id": job_id}, table, words)
+            tried = tried or 0
+            return _created(source, {**options, "job_id": job}, table, words)
         if dry_run:
             return _foretold(source, ref, keys, words, settings)
-        plan = prepare(ref, source.schema, _appending(settings, job_id), spark=source.sparkSession)
+        plan = prepare(ref, source.schema, _appending(settings, job), spark=source.sparkSession)
+        tried = plan.read_version if tried is None else tried
         simple = strategy != "spark" and _simple(source, plan, keys, words)
         small = _small(source) if simple else None
         if small is None or not keys_are_good(small, keys):
             check_keys(source, ref, keys)
         if small is not None:
             return _merge_in_driver(small, plan, keys, words)
+        if strategy == "driver":
+            raise _not_in_driver(ref, simple=simple)
         refuse_cut_keys(plan, keys)
         return merge_rows(source, plan, _merge(keys, words))
 
     return until_uncontested(attempt)
+
+
+def _not_in_driver(ref: TableRef, *, simple: bool) -> InvalidInputError:
+    why = "it takes whole rows, by keys without fractions, into the main branch, and deletes none"
+    if simple:
+        why = f"the source has more than {DRIVER_ROWS:,} rows or {DRIVER_BYTES >> 20} MB"
+    return InvalidInputError(
+        f"The driver cannot merge this into table {ref}", why, "Leave the choice to 'auto'"
+    )
 
 
 def _merge(keys: Sequence[str], words: tuple[str, str, str]) -> Merge:
@@ -216,17 +253,9 @@ def check_keys(source: DataFrame, ref: TableRef, keys: Sequence[str]) -> None:
     )
 
 
-def _appending(settings: WriteOptions, job_id: str | None) -> WriteOptions:
-    return WriteOptions(
-        mode="append",
-        merge_schema=settings.merge_schema,
-        vectors=settings.vectors,
-        branch=settings.branch,
-        max_rows_per_file=settings.max_rows_per_file,
-        max_bytes_per_file=settings.max_bytes_per_file,
-        job_id=job_id or uuid.uuid4().hex,
-        message=settings.message,
-    )
+def _appending(settings: WriteOptions, job: str | None) -> WriteOptions:
+    # Whether rows have stable ids was decided when the table was made.
+    return replace(settings, mode="append", job_id=job, stable_row_ids=False)
 
 
 def _simple(
@@ -259,11 +288,51 @@ def _has_floats(kind: pa.DataType) -> bool:
 
 
 def _small(source: DataFrame) -> pa.Table | None:
-    """Bring a small source into the driver; nothing if it is not small."""
+    """Bring a small source into the driver; nothing if it is not small.
+
+    It must be known before it comes, or a source of few but wide rows would fill the driver. Where
+    all values of a column take the same, a number of rows is a number of bytes, and Spark brings
+    them by itself. Texts, bytes and lists may be of any length: a task counts them, and stops.
+    """
+    width = _width(source.schema)
     with translated("The source of the merge cannot be read"):
+        if width is None:
+            return _counted(source, DRIVER_BYTES)
+        most = min(DRIVER_ROWS, DRIVER_BYTES // width)
         # A limit costs a shuffle; what Spark expects to be this little needs none.
-        rows = source.toArrow() if _tiny(source) else source.limit(DRIVER_ROWS + 1).toArrow()
-    return rows if rows.num_rows <= DRIVER_ROWS and rows.nbytes <= DRIVER_BYTES else None
+        rows = source.toArrow() if _tiny(source) else source.limit(most + 1).toArrow()
+    return rows if rows.num_rows <= most else None
+
+
+def _width(schema: st.StructType) -> int | None:
+    """Tell the bytes of a row; nothing if they differ from row to row."""
+    widths = [_WIDTHS.get(type(field.dataType)) for field in schema.fields]
+    return None if None in widths else sum(filter(None, widths))
+
+
+def _counted(source: DataFrame, most: int) -> pa.Table | None:
+    """Bring rows of any width, unless they have more bytes than this.
+
+    The limit leaves one task, and what that task does not ask for is never made.
+    """
+    mark = unused("__lakeroot_fits", source.columns)
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        begin()
+        size = 0
+        for batch in batches:
+            size += batch.nbytes
+            fits = size <= most
+            some = batch if fits else batch.slice(0, 1)
+            yield some.append_column(mark, pa.repeat(pa.scalar(fits), len(some)))
+            if not fits:
+                return
+
+    schema = st.StructType([*source.schema.fields, st.StructField(mark, st.BooleanType())])
+    rows = source.limit(DRIVER_ROWS + 1).mapInArrow(task, schema).toArrow()
+    if rows.num_rows > DRIVER_ROWS or pc.any(pc.invert(rows.column(mark))).as_py():
+        return None
+    return rows.drop_columns([mark])
 
 
 def _tiny(source: DataFrame) -> bool:
@@ -342,6 +411,7 @@ def _now(plan: WritePlan, dataset: lance.LanceDataset) -> WritePlan:
     if dataset.version == plan.read_version:
         return plan
     planned: Any = target_of(plan)
-    if dataset.schema != planned.schema:
+    # Columns are known to files by their numbers, which a table that was overwritten counts anew.
+    if dataset.lance_schema != planned.lance_schema:
         raise schema_changed(plan)
     return replace(plan, dataset=pickle.dumps(dataset), read_version=dataset.version)

@@ -6,6 +6,7 @@ DELETE, of which Spark runs only what Lance can evaluate.
 """
 
 import re
+import uuid
 from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -16,7 +17,7 @@ from lakeroot.spark.catalogs import exists, locate, parse_name
 from lakeroot.spark.changing import delete_rows, delete_where, update_rows
 from lakeroot.spark.distribute import until_uncontested
 from lakeroot.spark.fitting import cut_columns, minds_case
-from lakeroot.spark.merge_clauses import Clause, Merge, merge_rows
+from lakeroot.spark.merge_clauses import Clause, Merge, lost_answer, merge_rows
 from lakeroot.spark.null_checks import NullChecks
 from lakeroot.spark.opening import open_table
 from lakeroot.spark.options import ReadOptions, WriteOptions, parse
@@ -106,10 +107,18 @@ def _merge(spark: SparkSession, statement: Statement) -> ChangeResult:
         statement.position = begin
         clauses = _clauses(statement, called, checks)
 
+    job = uuid.uuid4().hex
+    tried: int | None = None
+
     def attempt() -> ChangeResult:
+        nonlocal tried
+        done = None if tried is None else lost_answer(ref, job, newer_than=tried)
+        if done is not None:
+            return done
         # The clauses decide what is written, so the rows have exactly the table's own columns.
         columns = spark_schema(open_table(locate(ref)).schema, truncate_nanos=True)
-        plan = prepare(ref, columns, WriteOptions(mode="append"))
+        plan = prepare(ref, columns, WriteOptions(mode="append", job_id=job))
+        tried = plan.read_version if tried is None else tried
         merge = Merge(
             condition,
             clauses["matched"],
