@@ -10,9 +10,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from lakeroot.model.errors import ConcurrentModificationError, InvalidInputError
+from lakeroot.model.errors import ConcurrentModificationError, InvalidInputError, LakerootError
 from lakeroot.spark.catalogs import TableRef, locate
-from lakeroot.spark.commits import JOB, commit
+from lakeroot.spark.commits import JOB, commit, find_job
 from lakeroot.spark.distribute import distribute, until_uncontested
 from lakeroot.spark.failures import translated
 from lakeroot.spark.fitting import (
@@ -84,9 +84,18 @@ def delete_rows(
         located = locate(ref)
         dataset = open_table(located).checkout_version(plan.version)
         operation = lance.LanceOperation.Delete(updated, removed, where)
-        properties = {JOB: job_id or uuid.uuid4().hex}
-        made = commit(located, dataset, operation, read_version=plan.version, properties=properties)
-        return ChangeResult(made.version, deleted=gone)
+        job = job_id or uuid.uuid4().hex
+        try:
+            made = commit(
+                located, dataset, operation, read_version=plan.version, properties={JOB: job}
+            ).version
+        except LakerootError:
+            # It may have happened, and only its answer was lost.
+            found = find_job(open_table(located), JOB, job, newer_than=plan.version)
+            if found is None:
+                raise
+            made = found
+        return ChangeResult(made, deleted=gone)
 
     return until_uncontested(attempt)
 

@@ -25,6 +25,7 @@ from lakeroot.spark.catalogs import Catalog
 from lakeroot.spark.commits import commit, tell
 from lakeroot.spark.failures import translated
 from lakeroot.spark.opening import open_table
+from lakeroot.spark.same_columns import has_same_columns
 from lakeroot.spark.widening import schema_changed, with_columns
 from lakeroot.spark.write_tasks import WritePlan, base_of
 
@@ -122,6 +123,8 @@ def _staged(staging: StagingClient, each: Pending) -> int:
         # All fragments of the next version are named: it must follow the very version they are of.
         target = open_table(plan.table, base)
         operation = _with_columns(each, target)
+    elif plan.dataset is not None and not has_same_columns(open_table(plan.table, base), plan):
+        raise schema_changed(plan)
     transaction = lance.Transaction(base, operation, transaction_properties=dict(each.properties))
     arguments: dict[str, Any] = {"max_retries": 0} if base == 0 else {}
     if plan.dataset is None and plan.options.stable_row_ids:
@@ -160,6 +163,10 @@ def publish_one_by_one(pending: Sequence[Pending]) -> dict[str, int]:
         if each.operation is None:
             continue
         plan = each.plan
+        if plan.dataset is not None and not each.strict:
+            versions[str(plan.table.ref)] = _appended(each)
+            settle([each])
+            continue
         new = plan.read_version == 0
         base: Any = plan.table.location if new else _base(each)
         wide = plan.widened is not None
@@ -175,6 +182,13 @@ def publish_one_by_one(pending: Sequence[Pending]) -> dict[str, int]:
         versions[str(plan.table.ref)] = int(done.version)
         settle([each])
     return versions
+
+
+def _appended(each: Pending) -> int:
+    from lakeroot.spark.writing import append_fragments
+
+    operation: Any = each.operation
+    return append_fragments(each.plan, list(operation.fragments), dict(each.properties))
 
 
 def _base(each: Pending) -> Any:

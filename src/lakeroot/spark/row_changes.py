@@ -31,7 +31,7 @@ from lakeroot.spark.fitting import kept_apart
 from lakeroot.spark.row_tasks import over_rows
 from lakeroot.spark.widening import commit_changes
 from lakeroot.spark.write_tasks import WritePlan, Written, base_of, target_of, watched, write_rows
-from lakeroot.spark.writing import abort, newest_at, properties_of_plan
+from lakeroot.spark.writing import abort, newest_at, newest_of, properties_of_plan
 
 ADDRESS = "__lakeroot_address"
 COMES = "__lakeroot_comes"
@@ -244,7 +244,7 @@ def _committed(plan: WritePlan, parts: list[Changed], properties: dict[str, str]
     version = plan.read_version
     operation = operation_of(parts, plan)
     if operation is not None:
-        version = commit_changes(plan, operation, properties).version
+        version = _version_made(plan, operation, properties)
     receipts.settle(plan.table, plan.attempt, [n for part in parts for n in part.written.files])
     return ChangeResult(
         version,
@@ -252,3 +252,17 @@ def _committed(plan: WritePlan, parts: list[Changed], properties: dict[str, str]
         sum(part.updated_rows for part in parts),
         sum(part.deleted_rows for part in parts),
     )
+
+
+def _version_made(plan: WritePlan, operation: Any, properties: dict[str, str]) -> int:
+    """Commit changed rows; where the answer is an error, look whether they are there after all.
+
+    Whoever took the number may have been this very job, and must not change the rows again.
+    """
+    try:
+        return int(commit_changes(plan, operation, properties).version)
+    except BaseException:
+        found = find_job(newest_of(plan), JOB, plan.job, newer_than=plan.read_version)
+        if found is None:
+            raise
+        return found

@@ -8,6 +8,7 @@ that is replayed after a crash finds itself in the table's history and does noth
 
 import dataclasses
 import json
+import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -25,7 +26,8 @@ from lakeroot.model.errors import (
 )
 from lakeroot.objects import open_root, parse_root
 from lakeroot.spark.catalogs import Located, exists, files_of, locate
-from lakeroot.spark.commits import properties_of
+from lakeroot.spark.commits import JOB, find_commit, properties_of
+from lakeroot.spark.distribute import until_uncontested
 from lakeroot.spark.offsets import Offset, offset_at, require_same_table
 from lakeroot.spark.opening import open_table
 from lakeroot.spark.options import ReadOptions, WriteOptions, camel, parse, table_of
@@ -33,8 +35,9 @@ from lakeroot.spark.planning import ReadTask, Scan, plan_read
 from lakeroot.spark.scanning import batches
 from lakeroot.spark.source_writing import WrittenMessage
 from lakeroot.spark.stream_notes import note_stream, require_stream
+from lakeroot.spark.widening import schema_changed
 from lakeroot.spark.write_tasks import WritePlan, Written, write_rows
-from lakeroot.spark.writing import abort, append_fragments, finish, newest_of, prepare
+from lakeroot.spark.writing import abort, append_to, finish, newest_of, prepare
 from lakeroot.tables.made import transaction_of
 
 STREAM = "lakeroot.stream"
@@ -225,16 +228,28 @@ class LakerootSink(ds.DataSourceStreamArrowWriter):  # type: ignore[misc]
         if not fragments:
             # No rows, no version: nothing is there that could be repeated.
             return
-        newest = newest_of(self.plan)
-        last = last_batch(newest, self.stream)
-        if last is not None and last >= batchId:
+        # A name for this very attempt: another one, of an old driver, says the rest of it too.
+        properties = {STREAM: self.stream, BATCH: str(batchId), JOB: uuid.uuid4().hex}
+
+        def attempt() -> bool | None:
+            newest = newest_of(self.plan)
+            last = last_batch(newest, self.stream)
+            if last is not None and last >= batchId:
+                # It may be this very commit, if its answer was lost.
+                mine = find_commit(newest, properties, newer_than=self.plan.read_version)
+                return mine is not None
+            if last is None and batchId > 0 and not self.is_named:
+                require_stream(self.plan.table, self.stream, self.plan.options.branch, batchId)
+            made = append_to(newest, self.plan, fragments, properties)
+            return None if made is None else True
+
+        is_mine = until_uncontested(attempt)
+        if is_mine is None:
+            raise schema_changed(self.plan)
+        if is_mine:
+            self._forget_receipts(written)
+        else:
             self._discard(written)
-            return
-        if last is None and batchId > 0 and not self.is_named:
-            require_stream(self.plan.table, self.stream, self.plan.options.branch, batchId)
-        properties = {STREAM: self.stream, BATCH: str(batchId)}
-        append_fragments(self.plan, fragments, properties, newest)
-        self._forget_receipts(written)
 
     def abort(self, messages: Sequence[WrittenMessage | None], batchId: int) -> None:  # noqa: N803
         """Remove what the tasks of a failed micro-batch have written.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import lance
+from lance.schema import LanceSchema
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as st
 
@@ -27,10 +28,12 @@ from lakeroot.spark.failures import nearest, translated
 from lakeroot.spark.fitting import check_encodings, fit, minds_case, new_columns, refuse_alike
 from lakeroot.spark.opening import open_for, open_table
 from lakeroot.spark.options import ReadOptions, WriteOptions, parse, table_of
+from lakeroot.spark.same_columns import columns_in, has_same_columns
 from lakeroot.spark.types import table_schema
 from lakeroot.spark.widening import schema_changed, widened, with_columns
 from lakeroot.spark.withdrawing import withdraw
 from lakeroot.spark.write_tasks import WritePlan, Written, lost_table, run, target_of
+from lakeroot.tables.versions import MAIN
 
 APPEND, OVERWRITE, CREATE, IGNORE = "append", "overwrite", "create", "ignore"
 _MODES = {
@@ -123,7 +126,7 @@ def prepare(
         target: Any = target_of(plan)
         check_encodings(target.schema, options, ref)
         return replace(plan, schema=fit(schema, target.schema, str(ref)))
-    if options.branch is not None:
+    if options.branch not in (None, MAIN):
         raise InvalidInputError(f"Mode {mode!r} cannot write to a branch", fix="Use mode 'append'")
     columns = table_schema(schema, vectors=options.vectors, blobs=frozenset(options.blobs))
     old = None if found is None else open_table(found)
@@ -254,7 +257,8 @@ def _committed(plan: WritePlan, parts: list[Written]) -> int:
 def _after_lost_creation(plan: WritePlan, fragments: list[Any], properties: dict[str, str]) -> int:
     """Go on when another writer created the same table first: append, or give way."""
     dataset = open_table(plan.table)
-    if plan.mode != APPEND or dataset.schema != plan.schema:
+    written_for = columns_in(LanceSchema.from_pyarrow(plan.schema))
+    if plan.mode != APPEND or columns_in(dataset.lance_schema) != written_for:
         raise TableAlreadyExistsError(
             f"Table {plan.table.ref} was created by another writer meanwhile", fix="Run it again"
         ) from None
@@ -274,27 +278,8 @@ def newest_at(table: Located, branch: str | None) -> lance.LanceDataset:
         return open_for(table, ReadOptions(branch=branch))
 
 
-def append_fragments(
-    plan: WritePlan,
-    fragments: list[Any],
-    properties: dict[str, str],
-    newest: lance.LanceDataset | None = None,
-) -> int:
-    """Commit an append on top of the newest version; no rows, no version."""
-    if plan.widened is not None:
-        return _append_with_columns(plan, fragments, properties)
-    target: Any = target_of(plan)
-    if newest is None:
-        newest = newest_of(plan)
-    if not fragments:
-        return int(newest.version)
-    if newest.schema != target.schema and plan.schema.names != newest.schema.names:
-        raise schema_changed(plan)
-    return _committed_on(newest, plan, lance.LanceOperation.Append(fragments), properties)
-
-
-def _append_with_columns(plan: WritePlan, fragments: list[Any], properties: dict[str, str]) -> int:
-    """Commit an append and the columns that come with it as the next version, whichever it is."""
+def append_fragments(plan: WritePlan, fragments: list[Any], properties: dict[str, str]) -> int:
+    """Commit an append, and the columns that come with it, as the next version, whichever it is."""
     tried = False
 
     def attempt() -> int | None:
@@ -305,15 +290,29 @@ def _append_with_columns(plan: WritePlan, fragments: list[Any], properties: dict
         if mine is not None:
             return mine
         tried = True
-        operation = with_columns(plan, lance.LanceOperation.Append(fragments), newest)
-        if operation is None:
-            return None
-        return _committed_on(newest, plan, operation, properties)
+        return append_to(newest, plan, fragments, properties)
 
     version = until_uncontested(attempt)
     if version is None:
         raise schema_changed(plan)
     return version
+
+
+def append_to(
+    newest: lance.LanceDataset, plan: WritePlan, fragments: list[Any], properties: dict[str, str]
+) -> int | None:
+    """Commit an append right after the version that was looked at; no rows, no version.
+
+    Nothing is committed if the columns are not those that the rows were written for.
+    """
+    operation: Any = lance.LanceOperation.Append(fragments)
+    if plan.widened is not None:
+        operation = with_columns(plan, operation, newest)
+    elif not fragments:
+        return int(newest.version)
+    elif not has_same_columns(newest, plan):
+        operation = None
+    return None if operation is None else _committed_on(newest, plan, operation, properties)
 
 
 def _committed_on(
@@ -325,8 +324,8 @@ def _committed_on(
         operation,
         read_version=newest.version,
         properties=properties,
-        # What names all fragments of the next version must follow this very one.
-        strict=isinstance(operation, lance.LanceOperation.Merge),
+        # Lance would take the append past a change of the columns.
+        strict=True,
         branch=plan.options.branch,
     )
     return int(done.version)
