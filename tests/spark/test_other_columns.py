@@ -89,7 +89,7 @@ def test_an_append_to_a_table_with_other_columns_by_now_is_refused(table, change
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_of_columns_in_the_moment_of_the_commit_is_seen(table, change, monkeypatch):
     plan, part = begun(table)
-    changed = []
+    changed: list[None] = []
 
     def late(*given, **rest):
         if not changed:
