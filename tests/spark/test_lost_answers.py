@@ -10,11 +10,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as st
 
+import lakeroot.spark
 from lakeroot.model.errors import ConcurrentModificationError
 from lakeroot.objects import LocalObjects
-from lakeroot.spark import receipts
+from lakeroot.spark import changing, receipts, widening
 from lakeroot.spark.catalogs import Catalog, TableRef, files_of
-from lakeroot.spark.commits import JOB
+from lakeroot.spark.commits import JOB, commit
 from lakeroot.spark.options import WriteOptions
 from lakeroot.spark.source_writing import WrittenMessage
 from lakeroot.spark.spark_sql.answers import Answers
@@ -218,3 +219,29 @@ def test_a_new_table_that_failed_is_forgotten(root):
     made = prepare(TableRef(catalog, ("t",)), SCHEMA, WriteOptions(mode="create"))
     assert finish(made, [write_rows(made, [batch(2)])]).version == 1
     assert rows(made.table.location) == [2]
+
+
+def test_a_delete_and_an_update_whose_answers_were_lost_are_made_once(spark, table, monkeypatch):
+    """Done again, the update would double what it has doubled."""
+    lance.write_dataset(pa.table({"id": [1, 2]}), table, mode="append")
+    for module in (changing, widening):
+        monkeypatch.setattr(module, "commit", losing_once())
+    gone = lakeroot.spark.delete(spark, location=table, where="id = 1")
+    assert (gone.deleted, gone.version) == (1, 3)
+    doubled = lakeroot.spark.update(spark, location=table, set={"id": "id * 2"})
+    assert (doubled.updated, doubled.version) == (2, 4)
+    assert rows(table) == [0, 4]
+
+
+def losing_once():
+    """Commit, and lose the answer of the first time."""
+    lost: list[int] = []
+
+    def losing(*given, **rest):
+        done = commit(*given, **rest)
+        if not lost:
+            lost.append(done.version)
+            raise ConcurrentModificationError("The number is taken")
+        return done
+
+    return losing
