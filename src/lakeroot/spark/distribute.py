@@ -24,6 +24,10 @@ _NUMBERED = pa.schema([("number", pa.int32()), ("pickled", pa.binary())])
 
 # Below this a Spark job costs more than the work.
 SMALL = 32 << 20
+# Of an append whose rows are written: an attempt takes milliseconds, beside a busy writer as well.
+APPEND_TRIES = 40
+# Seconds. Whoever loses for long must not pause for so long that the others are done before.
+_LONGEST_PAUSE = 3.0
 
 
 def distribute(
@@ -92,5 +96,5 @@ def until_uncontested(attempt: Callable[[], Result], *, tries: int = 10) -> Resu
             return attempt()
         except ConcurrentModificationError:
             # Writers that collided once would collide again if both came back at once.
-            time.sleep(random.uniform(0, 0.05 * 2**number))  # noqa: S311
+            time.sleep(random.uniform(0, min(0.05 * 2**number, _LONGEST_PAUSE)))  # noqa: S311
     return attempt()

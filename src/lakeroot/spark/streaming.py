@@ -27,7 +27,7 @@ from lakeroot.model.errors import (
 from lakeroot.objects import open_root, parse_root
 from lakeroot.spark.catalogs import Located, exists, files_of, locate
 from lakeroot.spark.commits import JOB, find_commit, properties_of
-from lakeroot.spark.distribute import until_uncontested
+from lakeroot.spark.distribute import APPEND_TRIES, until_uncontested
 from lakeroot.spark.offsets import Offset, offset_at, require_same_table
 from lakeroot.spark.opening import open_table
 from lakeroot.spark.options import ReadOptions, WriteOptions, camel, parse, table_of
@@ -243,7 +243,7 @@ class LakerootSink(ds.DataSourceStreamArrowWriter):  # type: ignore[misc]
             made = append_to(newest, self.plan, fragments, properties)
             return None if made is None else True
 
-        is_mine = until_uncontested(attempt)
+        is_mine = until_uncontested(attempt, tries=APPEND_TRIES)
         if is_mine is None:
             raise schema_changed(self.plan)
         if is_mine:

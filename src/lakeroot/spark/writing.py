@@ -23,7 +23,7 @@ from lakeroot.spark import receipts
 from lakeroot.spark.asides import discard_aside, is_named, place_aside
 from lakeroot.spark.catalogs import Located, TableRef, exists, locate, located_from
 from lakeroot.spark.commits import JOB, MESSAGE, commit, find_commit, find_job
-from lakeroot.spark.distribute import until_uncontested
+from lakeroot.spark.distribute import APPEND_TRIES, until_uncontested
 from lakeroot.spark.failures import nearest, translated
 from lakeroot.spark.fitting import check_encodings, fit, minds_case, new_columns, refuse_alike
 from lakeroot.spark.opening import open_for, open_table
@@ -292,7 +292,7 @@ def append_fragments(plan: WritePlan, fragments: list[Any], properties: dict[str
         tried = True
         return append_to(newest, plan, fragments, properties)
 
-    version = until_uncontested(attempt)
+    version = until_uncontested(attempt, tries=APPEND_TRIES)
     if version is None:
         raise schema_changed(plan)
     return version
