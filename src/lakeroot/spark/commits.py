@@ -69,7 +69,8 @@ def commit(
         arguments["enable_stable_row_ids"] = stable_row_ids
     versions = _next_only(table, read_version, branch) if strict else None
     if versions is not None:
-        arguments |= _managed_by(versions, table)
+        # What is refused once is refused again, and Lance would pause for seconds in between.
+        arguments |= {"max_retries": 0, **_managed_by(versions, table)}
     elif table.managed and table.ref.catalog is not None:
         arguments |= _managed_by(table.ref.catalog.connect(), table)
     try:

@@ -24,10 +24,8 @@ _NUMBERED = pa.schema([("number", pa.int32()), ("pickled", pa.binary())])
 
 # Below this a Spark job costs more than the work.
 SMALL = 32 << 20
-# Of an append whose rows are written: an attempt takes milliseconds, beside a busy writer as well.
-APPEND_TRIES = 40
-# Seconds. Whoever loses for long must not pause for so long that the others are done before.
-_LONGEST_PAUSE = 3.0
+# How often an append tries to follow the very version that it has looked at.
+_STRICT_TRIES = 4
 
 
 def distribute(
@@ -96,5 +94,18 @@ def until_uncontested(attempt: Callable[[], Result], *, tries: int = 10) -> Resu
             return attempt()
         except ConcurrentModificationError:
             # Writers that collided once would collide again if both came back at once.
-            time.sleep(random.uniform(0, min(0.05 * 2**number, _LONGEST_PAUSE)))  # noqa: S311
+            time.sleep(random.uniform(0, 0.05 * 2**number))  # noqa: S311
     return attempt()
+
+
+def strictly_at_first(strict: Callable[[], Result], otherwise: Callable[[], Result]) -> Result:
+    """Append: right after the version that was looked at or, beside a busy writer, after any.
+
+    What follows a version that nobody has looked at may follow a change of the columns, or the same
+    rows of another driver. Only who has lost several races takes that chance, of milliseconds:
+    otherwise it would lose for as long as the others write.
+    """
+    try:
+        return until_uncontested(strict, tries=_STRICT_TRIES)
+    except ConcurrentModificationError:
+        return otherwise()

@@ -10,6 +10,7 @@ import dataclasses
 import json
 import uuid
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import lance
@@ -27,7 +28,7 @@ from lakeroot.model.errors import (
 from lakeroot.objects import open_root, parse_root
 from lakeroot.spark.catalogs import Located, exists, files_of, locate
 from lakeroot.spark.commits import JOB, find_commit, properties_of
-from lakeroot.spark.distribute import APPEND_TRIES, until_uncontested
+from lakeroot.spark.distribute import strictly_at_first
 from lakeroot.spark.offsets import Offset, offset_at, require_same_table
 from lakeroot.spark.opening import open_table
 from lakeroot.spark.options import ReadOptions, WriteOptions, camel, parse, table_of
@@ -231,7 +232,7 @@ class LakerootSink(ds.DataSourceStreamArrowWriter):  # type: ignore[misc]
         # A name for this very attempt: another one, of an old driver, says the rest of it too.
         properties = {STREAM: self.stream, BATCH: str(batchId), JOB: uuid.uuid4().hex}
 
-        def attempt() -> bool | None:
+        def attempt(*, strict: bool) -> bool | None:
             newest = newest_of(self.plan)
             last = last_batch(newest, self.stream)
             if last is not None and last >= batchId:
@@ -240,10 +241,10 @@ class LakerootSink(ds.DataSourceStreamArrowWriter):  # type: ignore[misc]
                 return mine is not None
             if last is None and batchId > 0 and not self.is_named:
                 require_stream(self.plan.table, self.stream, self.plan.options.branch, batchId)
-            made = append_to(newest, self.plan, fragments, properties)
+            made = append_to(newest, self.plan, fragments, properties, strict=strict)
             return None if made is None else True
 
-        is_mine = until_uncontested(attempt, tries=APPEND_TRIES)
+        is_mine = strictly_at_first(partial(attempt, strict=True), partial(attempt, strict=False))
         if is_mine is None:
             raise schema_changed(self.plan)
         if is_mine:

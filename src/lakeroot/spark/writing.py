@@ -4,6 +4,7 @@ import pickle
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import lance
@@ -23,7 +24,7 @@ from lakeroot.spark import receipts
 from lakeroot.spark.asides import discard_aside, is_named, place_aside
 from lakeroot.spark.catalogs import Located, TableRef, exists, locate, located_from
 from lakeroot.spark.commits import JOB, MESSAGE, commit, find_commit, find_job
-from lakeroot.spark.distribute import APPEND_TRIES, until_uncontested
+from lakeroot.spark.distribute import strictly_at_first, until_uncontested
 from lakeroot.spark.failures import nearest, translated
 from lakeroot.spark.fitting import check_encodings, fit, minds_case, new_columns, refuse_alike
 from lakeroot.spark.opening import open_for, open_table
@@ -282,7 +283,7 @@ def append_fragments(plan: WritePlan, fragments: list[Any], properties: dict[str
     """Commit an append, and the columns that come with it, as the next version, whichever it is."""
     tried = False
 
-    def attempt() -> int | None:
+    def attempt(*, strict: bool) -> int | None:
         nonlocal tried
         newest = newest_of(plan)
         # Whoever took the number may have been this very job, if the answer was lost.
@@ -290,18 +291,27 @@ def append_fragments(plan: WritePlan, fragments: list[Any], properties: dict[str
         if mine is not None:
             return mine
         tried = True
-        return append_to(newest, plan, fragments, properties)
+        return append_to(newest, plan, fragments, properties, strict=strict)
 
-    version = until_uncontested(attempt, tries=APPEND_TRIES)
+    strictly = partial(attempt, strict=True)
+    if plan.widened is not None:
+        version = until_uncontested(strictly)
+    else:
+        version = strictly_at_first(strictly, partial(attempt, strict=False))
     if version is None:
         raise schema_changed(plan)
     return version
 
 
 def append_to(
-    newest: lance.LanceDataset, plan: WritePlan, fragments: list[Any], properties: dict[str, str]
+    newest: lance.LanceDataset,
+    plan: WritePlan,
+    fragments: list[Any],
+    properties: dict[str, str],
+    *,
+    strict: bool,
 ) -> int | None:
-    """Commit an append right after the version that was looked at; no rows, no version.
+    """Commit an append, if it is strict right after what was looked at; no rows, no version.
 
     Nothing is committed if the columns are not those that the rows were written for.
     """
@@ -312,20 +322,16 @@ def append_to(
         return int(newest.version)
     elif not has_same_columns(newest, plan):
         operation = None
-    return None if operation is None else _committed_on(newest, plan, operation, properties)
-
-
-def _committed_on(
-    newest: lance.LanceDataset, plan: WritePlan, operation: Any, properties: dict[str, str]
-) -> int:
+    if operation is None:
+        return None
     done = commit(
         plan.table,
         newest,
         operation,
         read_version=newest.version,
         properties=properties,
-        # Lance would take the append past a change of the columns.
-        strict=True,
+        # Lance would take an append past a change of the columns.
+        strict=strict,
         branch=plan.options.branch,
     )
     return int(done.version)
