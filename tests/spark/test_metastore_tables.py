@@ -101,7 +101,7 @@ def test_rows_are_appended_sorted_and_replaced(spark, root, store):
     sort = SortScheme((SortKey(("v",), SortOrder.DESCENDING),), "by v", "by-v")
     table_in(store, PLAIN, "t", partition_scheme=BY_B, sort_scheme=sort)
     frame = spark.createDataFrame([tuple(row.values()) for row in rows_of(range(50), 1)], COLUMNS)
-    assert len(on_spark.append(frame, "n.t", root=root)) == 3
+    assert on_spark.append(frame, "n.t", root=root).deltas == 3
     on_spark.add(frame.limit(5), "n.t", root=root)
     assert len(spread(spark, root)) == 55
     kept = spread(spark, root, keep=lambda values: values == ("b1",))

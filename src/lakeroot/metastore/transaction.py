@@ -10,6 +10,7 @@ from lakeroot.metastore.changes import TableChanges
 from lakeroot.metastore.conflicts import conflicts
 from lakeroot.metastore.entries import Entry, EntryKind, Write
 from lakeroot.metastore.index import Snapshot
+from lakeroot.metastore.jobs import is_done_since
 from lakeroot.metastore.leases import Lease
 from lakeroot.metastore.log import CommitLog
 from lakeroot.metastore.naming import start_time
@@ -149,6 +150,11 @@ class Transaction(TableChanges):
                 "The state that the transaction began with is forgotten",
                 "a clean-up let go of it, because it is older than the history that is kept",
                 "Begin it again, or keep more history than transactions last",
+            )
+        if is_done_since(self.log, self.snapshot.sequence, self.facts):
+            raise ConcurrentModificationError(
+                "Another transaction has done the same job",
+                "it committed after this one began",
             )
         written = {*self.changes.objects, *self.changes.names}
         spoiled = conflicts(index, self.snapshot.sequence, written, self.changes.footprint)

@@ -47,10 +47,10 @@ def test_deltacat_reads_what_spark_has_appended_upserted_and_deleted(
         txn.create_table("n", "plain", schema=inferred(SAMPLE))
         txn.create_table("n", "keyed", schema=inferred(SAMPLE, ["id"]))
     first = spark.range(0, 1000, 1, 2).selectExpr("id", "concat('n', id) AS name")
-    on_spark.append(first, "n.plain", root=root)
+    on_spark.append(first, "n.plain", root=root, job_id="first")
     on_spark.upsert(first, "n.keyed", root=root)
     changed = spark.range(990, 1010, 1, 2).selectExpr("id", "'new' AS name")
-    on_spark.upsert(changed, "n.keyed", root=root)
+    on_spark.upsert(changed, "n.keyed", root=root, job_id="changed")
     on_spark.delete(spark.range(5).selectExpr("id"), "n.keyed", root=root)
 
     names = {number: f"n{number}" for number in range(1000)}

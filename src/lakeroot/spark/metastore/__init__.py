@@ -1,6 +1,26 @@
 """Tables of a metastore (the DeltaCAT storage model) on Spark: tasks write and merge deltas."""
 
 from lakeroot.spark.metastore.reading import read
-from lakeroot.spark.metastore.writing import add, append, compact, delete, replace, upsert
+from lakeroot.spark.metastore.results import CompactionResult, RowsResult
+from lakeroot.spark.metastore.writing import (
+    add,
+    append,
+    compact,
+    delete,
+    look_first,
+    replace,
+    upsert,
+)
 
-__all__ = ["add", "append", "compact", "delete", "read", "replace", "upsert"]
+__all__ = [
+    "CompactionResult",
+    "RowsResult",
+    "add",
+    "append",
+    "compact",
+    "delete",
+    "look_first",
+    "read",
+    "replace",
+    "upsert",
+]

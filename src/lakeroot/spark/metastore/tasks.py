@@ -69,12 +69,21 @@ class Writing:
         """Write the rows of one task; give the files with the partitions they belong to."""
         files = self.place.open()
         written = []
+        for values, rows in self._divided(batches):
+            directory = self.directories.get(values) or new_id()
+            written += [(values, entry) for entry in self._entries(files, directory, rows)]
+        return written
+
+    def count(self, batches: Iterable[pa.RecordBatch]) -> list[tuple[PartitionValues, int]]:
+        """Check the rows of one task, and count them by partition; nothing is written."""
+        return [(values, rows.num_rows) for values, rows in self._divided(batches)]
+
+    def _divided(
+        self, batches: Iterable[pa.RecordBatch]
+    ) -> Iterator[tuple[PartitionValues, pa.Table]]:
         for table in _gathered(batches):
             _, fitted = conformed(self.version, table, is_partial=self.is_partial)
-            for values, rows in divided(fitted, self.scheme):
-                directory = self.directories.get(values) or new_id()
-                written += [(values, entry) for entry in self._entries(files, directory, rows)]
-        return written
+            yield from divided(fitted, self.scheme)
 
     def _entries(self, files: Files, directory: str, table: Any) -> Iterator[ManifestEntry]:
         scheme, schema = self.version.sort_scheme, self.version.schema

@@ -1,56 +1,49 @@
-"""Change a table of a metastore with DataFrames: tasks write files, the driver one transaction.
-
-The rules are those of `TableWriter`: it is given frames in the place of Arrow tables, decides on
-their schema alone, and leaves the rows to the tasks.
-"""
+"""Change a table of a metastore with DataFrames: tasks write files, the driver one transaction."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace as changed
-from typing import Any, Final, TypeVar
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final, Generic, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
 
-from lakeroot.metastore import Metastore
-from lakeroot.metastore.data.plan import COLUMNS, StepKind, plan_partition
-from lakeroot.metastore.data.tables import AUTHOR, TableWriter
-from lakeroot.metastore.locators import PartitionValues
-from lakeroot.metastore.manifests import ManifestEntry, manifest_of
-from lakeroot.metastore.records import Delta, Partition
-from lakeroot.metastore.states import DeltaType
+from lakeroot.metastore import Metastore, View
+from lakeroot.metastore.jobs import fact_of, find_job
 from lakeroot.metastore.transaction import Transaction
-from lakeroot.model.errors import InvalidInputError
-from lakeroot.spark.distribute import distribute
+from lakeroot.metastore.view import directory_of
 from lakeroot.spark.failures import translated
+from lakeroot.spark.metastore.foretelling import ForetellingWriter, Rehearsal
 from lakeroot.spark.metastore.reading import root_of, table_name
-from lakeroot.spark.metastore.tasks import Place, Rewrite, Writing
-from lakeroot.spark.row_tasks import over_rows
-from lakeroot.spark.types import table_schema
+from lakeroot.spark.metastore.results import CompactionResult, RowsResult
+from lakeroot.spark.metastore.tasks import Place
+from lakeroot.spark.metastore.writers import SparkTableWriter
 
 _BEAT_S: Final = 60.0
-T = TypeVar("T")
-Grouped = dict[PartitionValues, list[ManifestEntry]]
+_OPTIONS: Final = ("storage_options", "message", "job_id", "dry_run")
+Result = TypeVar("Result", RowsResult, CompactionResult)
 
 
-def append(frame: DataFrame, table: str, *, root: str | None = None, **options: Any) -> list[Delta]:
+def append(frame: DataFrame, table: str, *, root: str | None = None, **options: Any) -> RowsResult:
     """Add rows at the end of a table."""
-    return _run(frame.sparkSession, table, root, lambda w: w.append(frame), options)
+    change = _change(RowsResult, table, root, options)
+    return change.run(frame.sparkSession, lambda w: w.append(frame))
 
 
-def add(frame: DataFrame, table: str, *, root: str | None = None, **options: Any) -> list[Delta]:
+def add(frame: DataFrame, table: str, *, root: str | None = None, **options: Any) -> RowsResult:
     """Add rows without a place in the order; such writes never wait for each other."""
-    return _run(frame.sparkSession, table, root, lambda w: w.add(frame), options)
+    change = _change(RowsResult, table, root, options)
+    return change.run(frame.sparkSession, lambda w: w.add(frame))
 
 
-def upsert(frame: DataFrame, table: str, *, root: str | None = None, **options: Any) -> list[Delta]:
+def upsert(frame: DataFrame, table: str, *, root: str | None = None, **options: Any) -> RowsResult:
     """Insert rows, or change those with the same merge keys; columns not given stay.
 
     Of several rows with one key the merge order or the event time decides; without either, which
     of them stays is left open, since a frame has no order.
     """
-    return _run(frame.sparkSession, table, root, lambda w: w.upsert(frame), options)
+    change = _change(RowsResult, table, root, options)
+    return change.run(frame.sparkSession, lambda w: w.upsert(frame))
 
 
 def delete(
@@ -60,47 +53,125 @@ def delete(
     root: str | None = None,
     on: Iterable[str] | None = None,
     **options: Any,
-) -> list[Delta]:
+) -> RowsResult:
     """Delete the rows that are equal to the given ones in some columns, or the merge keys."""
     keys = None if on is None else tuple(on)
-    return _run(frame.sparkSession, table, root, lambda w: w.delete(frame, keys), options, "on")
+    change = _change(RowsResult, table, root, options, "on")
+    return change.run(frame.sparkSession, lambda w: w.delete(frame, keys))
 
 
-def replace(
-    frame: DataFrame, table: str, *, root: str | None = None, **options: Any
-) -> list[Delta]:
+def replace(frame: DataFrame, table: str, *, root: str | None = None, **options: Any) -> RowsResult:
     """Put rows in the place of all rows of a table."""
-    return _run(frame.sparkSession, table, root, lambda w: w.replace(frame), options)
+    change = _change(RowsResult, table, root, options)
+    return change.run(frame.sparkSession, lambda w: w.replace(frame))
 
 
-def compact(spark: SparkSession, table: str, *, root: str | None = None, **options: Any) -> None:
-    """Write anew each partition that readers would have to merge, or that has too many files."""
-    _run(spark, table, root, lambda w: w.compact(), options)
+def compact(
+    spark: SparkSession, table: str, *, root: str | None = None, **options: Any
+) -> CompactionResult:
+    """Write anew each partition that readers would have to merge, or that has too many files.
 
-
-def _run(
-    spark: SparkSession,
-    table: str,
-    root: str | None,
-    work: Callable[["SparkTableWriter"], T],
-    options: dict[str, Any],
-    *own: str,
-) -> T:
-    """Do the work in a transaction, and again from the start if another writer spoils it.
-
-    `own` are the arguments of the verb alone, to suggest.
+    A dry run needs no session, and says how many files there would be, as far as their numbers of
+    rows tell.
     """
-    storage_options: Mapping[str, str] | None = options.pop("storage_options", None)
-    message: str | None = options.pop("message", None)
-    root = root_of(table, root, options, *own, "storage_options", "message")
-    namespace, name = table_name(table)
+    return _change(CompactionResult, table, root, options).run(spark, lambda w: w.compact())
+
+
+def look_first(
+    table: str,
+    *,
+    root: str | None = None,
+    kind: type[Result],
+    job_id: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Result | None:
+    """Find out without Spark that a job was done before; a table that is missing is an error."""
+    given = {"job_id": job_id, "storage_options": storage_options}
+    return _change(kind, table, root, given).looked_first()
+
+
+@dataclass(frozen=True, slots=True)
+class _Change(Generic[Result]):
+    """A change of one table: what it is told, and how it is made once."""
+
+    kind: type[Result]
+    table: str
+    place: Place
+    message: str | None
+    job_id: str | None
+    dry_run: bool
+
+    def run(self, spark: SparkSession, work: Callable[[SparkTableWriter], Any]) -> Result:
+        """Do the work in a transaction, and again from the start if another writer spoils it."""
+        names, place = table_name(self.table), self.place
+        if self.dry_run:
+            metastore = self._opened(read_only=True)
+            txn = Rehearsal(metastore.log, metastore.view().snapshot)
+            writer = ForetellingWriter(spark, place, txn, names)
+            return self.done(txn) or self._foretold(work, writer)
+
+        def attempt(txn: Transaction) -> Result:
+            before = self.done(txn)
+            if before is not None:
+                return before
+            with translated(f"Table {self.table} cannot be changed"), _alive(txn):
+                writer = SparkTableWriter(spark, place, txn, names, self.job_id)
+                work(writer)
+            result = self._told(writer, txn.txn_id if txn.changes.objects else None)
+            if self.job_id is not None:
+                txn.facts |= fact_of(self.job_id, self._directory(txn), _did(result))
+            return result
+
+        return self._opened().run(attempt, self.message)
+
+    def looked_first(self) -> Result | None:
+        """Find what was done before."""
+        return self.done(self._opened(read_only=True).view())
+
+    def done(self, view: View) -> Result | None:
+        """Find what the job has done in a state of the catalog, if it was done."""
+        directory = self._directory(view)
+        found = None if self.job_id is None else find_job(view, directory, self.job_id)
+        if found is None:
+            return None
+        known = {field.name for field in fields(self.kind)}
+        did = {name: value for name, value in found.did.items() if name in known}
+        return self.kind(**{**did, "transaction": found.txn_id, "already_done": True})
+
+    def _opened(self, *, read_only: bool = False) -> Metastore:
+        options = self.place.storage_options
+        return Metastore.open(self.place.root, options, read_only=read_only)
+
+    def _directory(self, view: View) -> str:
+        return directory_of(view.table(*table_name(self.table)))
+
+    def _foretold(
+        self, work: Callable[[SparkTableWriter], Any], writer: SparkTableWriter
+    ) -> Result:
+        with translated(f"Table {self.table} cannot be changed"):
+            work(writer)
+        return self._told(writer, None)
+
+    def _told(self, writer: SparkTableWriter, txn_id: str | None) -> Result:
+        known = {field.name for field in fields(self.kind)}
+        tally = {name: value for name, value in asdict(writer.tally).items() if name in known}
+        return self.kind(transaction=txn_id, **tally)
+
+
+def _change(
+    kind: type[Result], table: str, root: str | None, options: dict[str, Any], *own: str
+) -> _Change[Result]:
+    """Read what a change is told; `own` are the arguments of the verb alone, to suggest."""
+    storage_options, message, job_id, dry_run = (options.pop(name, None) for name in _OPTIONS)
+    root = root_of(table, root, options, *own, *_OPTIONS)
     place = Place(root, storage_options)
+    return _Change(kind, table, place, message, job_id or None, bool(dry_run))
 
-    def attempt(txn: Transaction) -> T:
-        with translated(f"Table {table} cannot be changed"), _alive(txn):
-            return work(SparkTableWriter(spark, place, txn, namespace, name))
 
-    return Metastore.open(root, storage_options).run(attempt, message)
+def _did(result: RowsResult | CompactionResult) -> dict[str, int]:
+    """Give what is kept of a result with the transaction."""
+    ours = ("transaction", "already_done")
+    return {name: value for name, value in asdict(result).items() if name not in ours}
 
 
 @contextmanager
@@ -120,149 +191,3 @@ def _alive(txn: Transaction) -> Iterator[None]:
     finally:
         ended.set()
         beating.join()
-
-
-class SparkTableWriter(TableWriter):
-    """Changes of one table within a transaction, by frames."""
-
-    def __init__(
-        self, spark: SparkSession, place: Place, txn: Transaction, namespace: str, table: str
-    ) -> None:
-        super().__init__(txn, namespace, table)
-        self._spark = spark
-        self._place = place
-        self._frame: DataFrame | None = None
-
-    def compact(self) -> None:
-        """Rewrite each partition that readers would have to merge, or that has too many files."""
-        found = []
-        for partition in self.txn.partitions(self._stream):
-            plan = plan_partition(partition, self.txn.deltas(partition), self._version)
-            counts = [file.record_count or 0 for file in plan.files]
-            if plan.needs_merge or len(counts) > max(1, -(-sum(counts) // self._rows_per_file)):
-                staged = self._staged(partition.values, partition)
-                found.append((staged, Rewrite(staged.id, plan)))
-        self._rewrite_all(found)
-
-    def _given(self, rows: Any) -> Any:
-        if not hasattr(rows, "mapInArrow"):
-            raise InvalidInputError(f"A DataFrame is expected, not a {type(rows).__name__}")
-        self._frame = rows
-        return table_schema(rows.schema).empty_table()
-
-    def _write(
-        self,
-        table: Any,
-        delta_type: DeltaType,
-        keys: tuple[str, ...] = (),
-        columns: tuple[str, ...] | None = None,
-    ) -> list[Delta]:
-        written = self._written(table, keys, divides=True)
-        return self._appended(written, delta_type, columns)
-
-    def _change(
-        self, kind: StepKind, table: Any, keys: tuple[str, ...], columns: tuple[str, ...] | None
-    ) -> list[Delta]:
-        anywhere = self._lies_anywhere(kind, table, keys)
-        written = self._written(table, keys, divides=not anywhere, is_partial=True)
-        if anywhere:
-            everything = [entry for entries in written.values() for entry in entries]
-            partitions = self.txn.partitions(self._stream) if everything else ()
-            touched: list[tuple[PartitionValues, Partition | None, Any]] = [
-                (partition.values, partition, everything) for partition in partitions
-            ]
-        else:
-            touched = [
-                (values, self.txn.find_partition(self._stream, values), entries)
-                for values, entries in written.items()
-            ]
-            touched = [each for each in touched if kind is StepKind.UPSERT or each[1] is not None]
-        if self._merges_on_write(touched):
-            self._rewrite_all(
-                [self._with_change(kind, each, keys, columns) for each in touched],
-            )
-            return []
-        delta_type = DeltaType.UPSERT if kind is StepKind.UPSERT else DeltaType.DELETE
-        return self._appended({each[0]: each[2] for each in touched}, delta_type, columns)
-
-    def _appended(
-        self, written: Grouped, delta_type: DeltaType, columns: tuple[str, ...] | None
-    ) -> list[Delta]:
-        properties = None if columns is None else {COLUMNS: list(columns)}
-        return [
-            self.txn.append_delta(
-                self._stream,
-                manifest_of(entries, AUTHOR),
-                delta_type=delta_type,
-                values=values,
-                properties=properties,
-            )
-            for values, entries in written.items()
-        ]
-
-    def _written(
-        self, table: Any, keys: tuple[str, ...], *, divides: bool, is_partial: bool = False
-    ) -> Grouped:
-        """Let tasks write the frame's rows; give the files by partition."""
-        frame = self._frame
-        assert frame is not None  # noqa: S101  # every change begins with a frame
-        names = [name for name in table.column_names if name in frame.columns]
-        scheme = self._stream.partition_scheme if divides else None
-        frame = frame.select(*(_column(name) for name in names))
-        if scheme is not None and scheme.keys:
-            # Rows of one partition come together, or every task writes a file of each.
-            frame = frame.repartition(*(_column(key.key[0]) for key in scheme.keys))
-        writing = self._writing(keys, is_partial=is_partial, divides=divides)
-        grouped: Grouped = {}
-        for written in over_rows(frame, writing.write):
-            for values, entry in written:
-                self.txn.lease.files.append(entry.url)
-                grouped.setdefault(values, []).append(entry)
-        return grouped
-
-    def _writing(
-        self, keys: tuple[str, ...] = (), *, is_partial: bool = False, divides: bool = True
-    ) -> Writing:
-        known = {p.values: p.id for p in self.txn.partitions(self._stream)}
-        return Writing(
-            place=self._place,
-            txn_id=self.txn.txn_id,
-            version=self._version,
-            scheme=self._stream.partition_scheme if divides else None,
-            directories=known,
-            keys=keys,
-            rows_per_file=self._rows_per_file,
-            is_partial=is_partial,
-        )
-
-    def _with_change(
-        self,
-        kind: StepKind,
-        each: tuple[PartitionValues, Partition | None, list[ManifestEntry]],
-        keys: tuple[str, ...],
-        columns: tuple[str, ...] | None,
-    ) -> tuple[Partition, Rewrite]:
-        values, partition, entries = each
-        plan = None
-        if partition is not None:
-            plan = plan_partition(partition, self.txn.deltas(partition), self._version)
-        staged = self._staged(values, partition)
-        return staged, Rewrite(staged.id, plan, kind, tuple(entries), keys, columns)
-
-    def _staged(self, values: PartitionValues, partition: Partition | None) -> Partition:
-        scheme_id = None if partition is None else partition.partition_scheme_id
-        return self.txn.stage_partition(self._stream, values, scheme_id)
-
-    def _rewrite_all(self, work: list[tuple[Partition, Rewrite]]) -> None:
-        """Let each task make one partition anew, and put them in the place of the old ones."""
-        what = "A partition cannot be written anew"
-        rewrites = [rewrite for _, rewrite in work]
-        done = distribute(self._spark, rewrites, self._writing().rewrite, what=what)
-        for (staged, _), entries in zip(work, done, strict=True):
-            self.txn.lease.files.extend(entry.url for entry in entries)
-            self.txn.put_delta(staged, 1, manifest_of(entries, AUTHOR))
-            self.txn.commit_partition(changed(staged, stream_position=1))
-
-
-def _column(name: str) -> Any:
-    return sf.col("`" + name.replace("`", "``") + "`")

@@ -1,0 +1,66 @@
+"""Jobs that happen once: a transaction says in the log which job it does, and is found by it."""
+
+import heapq
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from lakeroot.metastore.index import Index
+from lakeroot.metastore.log import CommitLog
+from lakeroot.metastore.view import View
+
+JOB: Final = "lakeroot.job"
+"""The fact of a transaction, and the property of its deltas, that names the job."""
+
+# How far back a job looks for what it has done; a job is retried soon or never.
+HISTORY_SEARCHED: Final = 1000
+_ID, _TABLE, _DID = "id", "table", "did"
+
+
+class DoneJob(NamedTuple):
+    """A job that was done: by which transaction, and what it said of it."""
+
+    txn_id: str
+    did: Mapping[str, Any]
+
+
+def fact_of(job: str, table: str, did: Mapping[str, Any]) -> dict[str, Any]:
+    """Say which job a transaction does to the table of a directory, and what it has done."""
+    return {JOB: {_ID: job, _TABLE: table, _DID: dict(did)}}
+
+
+def find_job(view: View, table: str, job: str) -> DoneJob | None:
+    """Find the transaction that did a job, among the newest that have changed a table.
+
+    What a clean-up has forgotten is not found any more.
+    """
+    index = view.log.index
+    kept = {n for n in _changes(index, table) if index.horizon <= n <= view.snapshot.sequence}
+    for sequence in heapq.nlargest(HISTORY_SEARCHED, kept):
+        entry = view.log.entry(sequence) if sequence > 0 else None
+        if entry is not None and _is_same(entry.facts, job, table):
+            return DoneJob(entry.txn_id, entry.facts[JOB].get(_DID) or {})
+    return None
+
+
+def is_done_since(log: CommitLog, since: int, facts: Mapping[str, Any]) -> bool:
+    """Tell whether another transaction has done the same job after a commit."""
+    told = facts.get(JOB)
+    if told is None:
+        return False
+    entries = (log.entry(sequence) for sequence in range(since + 1, log.index.head + 1))
+    return any(each and _is_same(each.facts, told[_ID], told[_TABLE]) for each in entries)
+
+
+def _is_same(facts: Mapping[str, Any], job: str, table: str) -> bool:
+    told = facts.get(JOB) or {}
+    return (told.get(_ID), told.get(_TABLE)) == (job, table)
+
+
+def _changes(index: Index, directory: str) -> Iterator[int]:
+    """Number the commits that have changed an object, or something below it."""
+    waiting = [directory]
+    while waiting:
+        place = waiting.pop()
+        yield from (revision.sequence for revision in index.objects.get(place, ()))
+        # A copy: other threads of this client may take in commits meanwhile.
+        waiting.extend(f"{place}/{name}" for name in list(index.children.get(place, ())))

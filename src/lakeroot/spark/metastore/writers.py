@@ -1,0 +1,207 @@
+"""Write the rows of frames into a table of a metastore, within a transaction.
+
+The rules are those of `TableWriter`: it is given frames in the place of Arrow tables, decides on
+their schema alone, and leaves the rows to the tasks.
+"""
+
+from dataclasses import dataclass
+from dataclasses import replace as changed
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from lakeroot.metastore.data.plan import COLUMNS, StepKind, plan_partition
+from lakeroot.metastore.data.tables import AUTHOR, TableWriter
+from lakeroot.metastore.jobs import JOB
+from lakeroot.metastore.locators import PartitionValues
+from lakeroot.metastore.manifests import ManifestEntry, manifest_of
+from lakeroot.metastore.records import Delta, Partition
+from lakeroot.metastore.states import DeltaType
+from lakeroot.metastore.transaction import Transaction
+from lakeroot.model.errors import InvalidInputError
+from lakeroot.spark.distribute import distribute
+from lakeroot.spark.metastore.tasks import Place, Rewrite, Writing
+from lakeroot.spark.row_tasks import over_rows
+from lakeroot.spark.types import table_schema
+
+Grouped = dict[PartitionValues, list[ManifestEntry]]
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a writer has counted so far."""
+
+    rows: int = 0
+    partitions: int = 0
+    deltas: int = 0
+    files: int = 0
+    files_before: int = 0
+
+
+class SparkTableWriter(TableWriter):
+    """Changes of one table within a transaction, by frames."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        place: Place,
+        txn: Transaction,
+        names: tuple[str, str],
+        job_id: str | None = None,
+    ) -> None:
+        super().__init__(txn, *names)
+        self.tally = Tally()
+        self._spark = spark
+        self._place = place
+        # The transaction tells of the job; its deltas do too, to whoever reads them.
+        self._named = {} if job_id is None else {JOB: job_id}
+        self._frame: DataFrame | None = None
+
+    def compact(self) -> None:
+        """Rewrite each partition that readers would have to merge, or that has too many files."""
+        found = []
+        for partition in self.txn.partitions(self._stream):
+            plan = plan_partition(partition, self.txn.deltas(partition), self._version)
+            counts = [file.record_count or 0 for file in plan.files]
+            self.tally.files_before += len(counts)
+            if plan.needs_merge or len(counts) > max(1, -(-sum(counts) // self._rows_per_file)):
+                staged = self._staged(partition.values, partition)
+                found.append((staged, Rewrite(staged.id, plan)))
+            else:
+                self.tally.files += len(counts)
+        self._rewrite_all(found)
+
+    def _given(self, rows: Any) -> Any:
+        if not hasattr(rows, "mapInArrow"):
+            raise InvalidInputError(f"A DataFrame is expected, not a {type(rows).__name__}")
+        self._frame = rows
+        return table_schema(rows.schema).empty_table()
+
+    def _write(
+        self,
+        table: Any,
+        delta_type: DeltaType,
+        keys: tuple[str, ...] = (),
+        columns: tuple[str, ...] | None = None,
+    ) -> list[Delta]:
+        written = self._written(table, keys, divides=True)
+        return self._appended(written, delta_type, columns)
+
+    def _change(
+        self, kind: StepKind, table: Any, keys: tuple[str, ...], columns: tuple[str, ...] | None
+    ) -> list[Delta]:
+        anywhere = self._lies_anywhere(kind, table, keys)
+        written = self._written(table, keys, divides=not anywhere, is_partial=True)
+        if anywhere:
+            everything = [entry for entries in written.values() for entry in entries]
+            partitions = self.txn.partitions(self._stream) if everything else ()
+            touched: list[tuple[PartitionValues, Partition | None, Any]] = [
+                (partition.values, partition, everything) for partition in partitions
+            ]
+        else:
+            touched = [
+                (values, self.txn.find_partition(self._stream, values), entries)
+                for values, entries in written.items()
+            ]
+            touched = [each for each in touched if kind is StepKind.UPSERT or each[1] is not None]
+        if self._merges_on_write(touched):
+            self._rewrite_all(
+                [self._with_change(kind, each, keys, columns) for each in touched],
+            )
+            return []
+        delta_type = DeltaType.UPSERT if kind is StepKind.UPSERT else DeltaType.DELETE
+        return self._appended({each[0]: each[2] for each in touched}, delta_type, columns)
+
+    def _appended(
+        self, written: Grouped, delta_type: DeltaType, columns: tuple[str, ...] | None
+    ) -> list[Delta]:
+        told = {} if columns is None else {COLUMNS: list(columns)}
+        properties = {**told, **self._named} or None
+        self.tally.partitions = self.tally.deltas = len(written)
+        self.tally.files = len({entry.url for each in written.values() for entry in each})
+        return [
+            self.txn.append_delta(
+                self._stream,
+                manifest_of(entries, AUTHOR),
+                delta_type=delta_type,
+                values=values,
+                properties=properties,
+            )
+            for values, entries in written.items()
+        ]
+
+    def _written(
+        self, table: Any, keys: tuple[str, ...], *, divides: bool, is_partial: bool = False
+    ) -> Grouped:
+        """Let tasks write the frame's rows; give the files by partition."""
+        frame = self._chosen(table)
+        scheme = self._stream.partition_scheme if divides else None
+        if scheme is not None and scheme.keys:
+            # Rows of one partition come together, or every task writes a file of each.
+            frame = frame.repartition(*(_column(key.key[0]) for key in scheme.keys))
+        writing = self._writing(keys, is_partial=is_partial, divides=divides)
+        grouped: Grouped = {}
+        for written in over_rows(frame, writing.write):
+            for values, entry in written:
+                self.txn.lease.files.append(entry.url)
+                grouped.setdefault(values, []).append(entry)
+                self.tally.rows += entry.meta.record_count or 0
+        return grouped
+
+    def _chosen(self, table: Any) -> DataFrame:
+        """Give the columns of the frame that are wanted."""
+        frame = self._frame
+        assert frame is not None  # noqa: S101  # every change begins with a frame
+        names = [name for name in table.column_names if name in frame.columns]
+        return frame.select(*(_column(name) for name in names))
+
+    def _writing(
+        self, keys: tuple[str, ...] = (), *, is_partial: bool = False, divides: bool = True
+    ) -> Writing:
+        known = {p.values: p.id for p in self.txn.partitions(self._stream)}
+        return Writing(
+            place=self._place,
+            txn_id=self.txn.txn_id,
+            version=self._version,
+            scheme=self._stream.partition_scheme if divides else None,
+            directories=known,
+            keys=keys,
+            rows_per_file=self._rows_per_file,
+            is_partial=is_partial,
+        )
+
+    def _with_change(
+        self,
+        kind: StepKind,
+        each: tuple[PartitionValues, Partition | None, list[ManifestEntry]],
+        keys: tuple[str, ...],
+        columns: tuple[str, ...] | None,
+    ) -> tuple[Partition, Rewrite]:
+        values, partition, entries = each
+        plan = None
+        if partition is not None:
+            plan = plan_partition(partition, self.txn.deltas(partition), self._version)
+        staged = self._staged(values, partition)
+        return staged, Rewrite(staged.id, plan, kind, tuple(entries), keys, columns)
+
+    def _staged(self, values: PartitionValues, partition: Partition | None) -> Partition:
+        scheme_id = None if partition is None else partition.partition_scheme_id
+        return self.txn.stage_partition(self._stream, values, scheme_id)
+
+    def _rewrite_all(self, work: list[tuple[Partition, Rewrite]]) -> None:
+        """Let each task make one partition anew, and put them in the place of the old ones."""
+        what = "A partition cannot be written anew"
+        rewrites = [rewrite for _, rewrite in work]
+        done = distribute(self._spark, rewrites, self._writing().rewrite, what=what)
+        self.tally.partitions = len(work)
+        for (staged, _), entries in zip(work, done, strict=True):
+            self.tally.files += len(entries)
+            self.txn.lease.files.extend(entry.url for entry in entries)
+            manifest, properties = manifest_of(entries, AUTHOR), self._named or None
+            self.txn.put_delta(staged, 1, manifest, properties=properties)
+            self.txn.commit_partition(changed(staged, stream_position=1))
+
+
+def _column(name: str) -> Any:
+    return sf.col("`" + name.replace("`", "``") + "`")

@@ -1,0 +1,100 @@
+"""Jobs that name themselves: they are found again, and done once."""
+
+import time
+
+import pytest
+
+from lakeroot.metastore import ManifestEntry, Metastore, Transaction, View, manifest_of
+from lakeroot.metastore.jobs import HISTORY_SEARCHED, fact_of, find_job
+from lakeroot.metastore.view import directory_of
+from lakeroot.model.errors import ConcurrentModificationError
+
+from .conftest import append, with_table
+
+
+def directory(view: View, table: str = "t") -> str:
+    return directory_of(view.table("ns", table))
+
+
+def named(txn: Transaction, job: str, table: str = "t") -> None:
+    txn.append_delta(txn.stream("ns", table), manifest_of([ManifestEntry(f"data/{job}")]))
+    txn.facts |= fact_of(job, directory(txn, table), {"rows": 3})
+
+
+def found(metastore: Metastore, job: str, table: str = "t") -> bool:
+    view = metastore.view()
+    return find_job(view, directory(view, table), job) is not None
+
+
+def test_a_job_is_found_by_everybody_with_what_it_did(metastore, another):
+    with with_table(metastore).transaction() as txn:
+        named(txn, "one")
+    append(metastore, "data/later")
+
+    view = another().view()
+    done = find_job(view, directory(view), "one")
+
+    assert done == (txn.txn_id, {"rows": 3})
+    assert not found(metastore, "two")
+
+
+def test_a_job_is_known_by_its_table_too(metastore):
+    with with_table(metastore).transaction() as txn:
+        txn.create_table("ns", "other")
+        named(txn, "one")
+
+    assert found(metastore, "one")
+    assert not found(metastore, "one", "other")
+
+
+def test_of_two_that_do_one_job_at_once_one_commits(metastore, another):
+    first, second = with_table(metastore).transaction(), another().transaction()
+    other = another().transaction()
+    for txn, job in ((first, "one"), (second, "one"), (other, "two")):
+        named(txn, job)
+
+    first.commit()
+    other.commit()  # the append moves behind the other, as ever
+    with pytest.raises(ConcurrentModificationError, match="same job"):
+        second.commit()
+
+    view = another().view()
+    (partition,) = view.partitions(view.stream("ns", "t"))
+    assert len(view.deltas(partition)) == 2
+
+
+def test_a_job_is_found_after_its_rows_were_replaced(metastore):
+    with with_table(metastore).transaction() as txn:
+        named(txn, "one")
+    with metastore.transaction() as txn:
+        txn.commit_stream(txn.stage_stream(txn.table_version("ns", "t")))
+
+    assert found(metastore, "one")
+
+
+def test_a_job_that_a_clean_up_forgot_is_not_found(metastore, objects, another):
+    with with_table(metastore).transaction() as txn:
+        named(txn, "one")
+    append(metastore, "data/later")
+    metastore.vacuum()
+    assert found(another(), "one")
+
+    objects.now_ms = lambda: time.time_ns() // 1_000_000 + 60_000
+    metastore.vacuum(retention_ms=0)
+
+    assert not found(metastore, "one")
+    assert not found(another(), "one")
+
+
+def test_a_job_is_looked_for_so_far_back_and_no_further(metastore, monkeypatch):
+    monkeypatch.setattr("lakeroot.metastore.jobs.HISTORY_SEARCHED", 3)
+    with with_table(metastore).transaction() as txn:
+        named(txn, "one")
+    for number in range(2):
+        append(metastore, f"data/{number}")
+    assert found(metastore, "one")
+
+    append(metastore, "data/more")
+
+    assert not found(metastore, "one")
+    assert HISTORY_SEARCHED == 1000
