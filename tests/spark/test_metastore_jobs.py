@@ -1,5 +1,6 @@
 """Jobs on tables of a metastore: tried, run, run again; from Python, a shell and a pipeline."""
 
+import io
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from lakeroot.metastore.jobs import JOB
 from lakeroot.metastore.schemes import PartitionKey, PartitionScheme, Transform
 from lakeroot.model.errors import InvalidInputError, NamespaceNotFoundError, TableNotFoundError
 from lakeroot.spark import metastore as on_spark
+from tests.cli.running import Run
 
 ARROW = pa.schema([("id", pa.int64()), ("city", pa.string()), ("price", pa.int64())])
 COLUMNS = "id long, city string, price long"
@@ -178,3 +180,74 @@ def test_two_attempts_at_one_job_at_the_same_moment_write_one_delta(spark, root,
     assert sorted(each.already_done for each in done) == [False, True]
     assert done[0].transaction == done[1].transaction
     assert of(root, "plain") == sorted([*ROWS, (7, "Oslo", 70)])
+
+
+@pytest.fixture
+def run(spark, root, store, tmp_path: Path, capsys) -> Run:
+    (tmp_path / "two.csv").write_text("id,city,price\n3,Oslo,33\n4,Rome,40\n")
+    (tmp_path / "oslo.csv").write_text("city\nOslo\n")
+    return Run(root, capsys)
+
+
+def test_every_command_can_be_tried_run_and_run_again(run, root, tmp_path: Path) -> None:
+    two, oslo = str(tmp_path / "two.csv"), str(tmp_path / "oslo.csv")
+    csv = ["-f", "csv", "--schema", COLUMNS]
+    jobs = [
+        (["append", "shop.plain", two, *csv], {"rows": 2, "partitions": 2, "deltas": 2}),
+        (["add", "shop.plain", two, *csv], {"rows": 2, "partitions": 2, "deltas": 2}),
+        (["upsert", "shop.lazy", two, *csv], {"rows": 2, "partitions": 2, "deltas": 2}),
+        (["delete", "shop.lazy", oslo, "-f", "csv", "--on", "city", "--yes"], {"deltas": 1}),
+        (["compact", "shop.lazy"], {"partitions": 3, "files": 3}),
+        (["replace", "shop.orders", two, *csv, "--yes"], {"rows": 2, "deltas": 2}),
+    ]
+    for number, (arguments, expected) in enumerate(jobs):
+        job = ["job", "metastore", *arguments, "--job-id", str(number)]
+        before = files(root)
+        would = run.json(*job, "--dry-run")
+        assert (expected.items() <= would.items(), would["transaction"]) == (True, None), would
+        assert files(root) == before
+        done = run.json(*job)
+        assert (expected.items() <= done.items(), done["already_done"]) == (True, False), done
+        assert run.json(*job) == {**done, "already_done": True}
+    for path in (two, oslo):
+        Path(path).unlink()  # what was done before needs no files, and asks nobody
+    for number, (arguments, _) in enumerate(jobs):
+        job = ["job", "metastore", *(word for word in arguments if word != "--yes")]
+        assert "was done before" in run(*job, "--job-id", str(number))[1]
+        assert "It was done before." in run(*job, "--job-id", str(number), "--dry-run")[1]
+    assert of(root, "plain") == sorted([*ROWS, *[(3, "Oslo", 33), (4, "Rome", 40)] * 2])
+    assert of(root, "lazy") == [(2, "Bern", 20), (4, "Rome", 40)]
+    assert of(root, "orders") == [(3, "Oslo", 33), (4, "Rome", 40)]
+
+
+def test_people_are_told_asked_and_refused_as_by_other_jobs(
+    run, root, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    job = ["job", "metastore"]
+    two = [str(tmp_path / "two.csv"), "-f", "csv", "--schema", COLUMNS]
+    before = files(root)
+    said = run(*job, "upsert", "shop.orders", *two, "--dry-run")[1]
+    assert said == "Would upsert 2 rows: 2 partitions written anew.\n"
+    assert "nothing to compact in 2 files" in run(*job, "compact", "shop.plain", "--dry-run")[1]
+    assert "stays as it is" in run(*job, "compact", "shop.plain")[1]
+    for question, *words in (("match 2 given", "delete"), ("by 2 others", "replace")):
+        monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+        code, out, _ = run(*job, *words, "shop.orders", *two)
+        assert (code, question in out) == (130, True), out
+    for code, arguments in (
+        (3, ["append", "shop.plane", *two]),
+        (3, ["append", "shoop.plain", *two]),
+        (2, ["append", "plain", *two]),
+        (2, ["append", "shop.orders", *two]),
+        (2, ["upsert", "shop.orders", str(tmp_path / "none.csv"), "-f", "csv"]),
+        (2, ["upsert", "shop.orders", two[0], "-f", "csvv"]),
+        (2, ["upsert", "shop.orders", *two[:3]]),  # a key is no int, as Spark takes it to be
+        (2, ["delete", "shop.orders", *two, "--on", "town", "--yes"]),
+    ):
+        assert run(*job, *arguments)[0] == code, arguments
+    assert files(root) == before
+    code, _, said = Run(tmp_path / "none", capsys)(*job, "append", "shop.plain", *two)
+    assert (code, "is no metastore" in said) == (2, True), said
+    assert (
+        "2 rows upserted, 2 partitions written anew" in run(*job, "upsert", "shop.orders", *two)[1]
+    )

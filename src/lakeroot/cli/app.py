@@ -44,7 +44,7 @@ _COMMANDS: Final = {
     ),
     "index": ("lakeroot.cli.inside:index_group", "Build, list and drop indexes of a table."),
     "job": (
-        "lakeroot.cli.jobs:job_group",
+        "lakeroot.cli.metastore_jobs:job_group",
         "Run a job on Spark over a table: change its rows, put it in shape, take it elsewhere.",
     ),
     "ls": (
