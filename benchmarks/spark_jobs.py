@@ -48,7 +48,8 @@ def _micro_batch(count: int) -> Row:
         for number in range(count):
             rows = spark.range(number * 1000, number * 1000 + 1000, 1, 1)
             lakeroot.spark.write(rows, "source", **where)
-        stream = spark.readStream.format("lakeroot").options(**where, maxVersionsPerTrigger="1")
+        one_by_one = {"startingVersion": "0", "maxVersionsPerTrigger": "1"}
+        stream = spark.readStream.format("lakeroot").options(**where, **one_by_one)
         query = (
             stream.load("source")
             .writeStream.format("lakeroot")

@@ -1,12 +1,19 @@
 """What a stream out of a table is asked for, and cannot do."""
 
+import datetime as dt
 import json
 
+import lance
 import lance_namespace
+import pyarrow as pa
 import pytest
+from pyspark.sql import types as st
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 
 import lakeroot.spark
-from tests.spark.test_streaming import pump
+from lakeroot.model.errors import InvalidTableStateError
+from lakeroot.spark.streaming import LakerootStream
+from tests.spark.test_streaming import batches_of, pump
 from tests.spark.test_writing import frame, rows, where
 
 
@@ -101,3 +108,79 @@ def test_a_stream_begins_after_the_version_that_it_is_told(streaming, root, cata
         lakeroot.spark.write(frame(streaming, start, start + 2), "shop.a", root=root)
     pump(streaming, root, str(tmp_path / "c"), "shop.a", "shop.b", startingVersion="2")
     assert rows(where(catalog, "shop", "b")) == [4, 5]
+
+
+def test_a_bounded_stream_begins_with_all_rows_whatever_has_become_of_them(
+    streaming, root, catalog, tmp_path
+):
+    """Rows were changed before, and the versions in which they came are gone."""
+    checkpoint = tmp_path / "c"
+    lakeroot.spark.write(frame(streaming, 0, 4), "shop.a", root=root)
+    source = where(catalog, "shop", "a")
+    lance.dataset(source).delete("id = 1")
+    lakeroot.spark.write(frame(streaming, 4, 6), "shop.a", root=root)
+    lance.dataset(source).cleanup_old_versions(older_than=dt.timedelta(0))
+    pump(streaming, root, str(checkpoint), "shop.a", "shop.b", maxVersionsPerTrigger="1")
+    assert rows(where(catalog, "shop", "b")) == [0, 2, 3, 4, 5]
+    assert batches_of(checkpoint) == [0]
+    for start in (6, 8):
+        lakeroot.spark.write(frame(streaming, start, start + 2), "shop.a", root=root)
+    pump(streaming, root, str(checkpoint), "shop.a", "shop.b", maxVersionsPerTrigger="1")
+    assert rows(where(catalog, "shop", "b")) == [0, 2, *range(3, 10)]
+    assert batches_of(checkpoint) == [0, 1, 2]
+
+
+def test_a_stream_after_version_0_goes_through_all_of_them(streaming, root, catalog, tmp_path):
+    """With a bound or without, it meets every change, and versions that are gone."""
+    for start in (0, 2):
+        lakeroot.spark.write(frame(streaming, start, start + 2), "shop.a", root=root)
+    bound = {"startingVersion": "0", "maxVersionsPerTrigger": "1"}
+    pump(streaming, root, str(tmp_path / "c"), "shop.a", "shop.b", **bound)
+    assert batches_of(tmp_path / "c") == [0, 1]
+    source = lance.dataset(where(catalog, "shop", "a"))
+    source.delete("id = 1")
+    with pytest.raises(Exception, match=r"Version 3 of table shop.a changes rows"):
+        pump(streaming, root, str(tmp_path / "d"), "shop.a", "shop.c", startingVersion="0")
+    source.cleanup_old_versions(older_than=dt.timedelta(0))
+    with pytest.raises(Exception, match=r"Version 1 of table shop.a is gone"):
+        pump(streaming, root, str(tmp_path / "e"), "shop.a", "shop.c", startingVersion="0")
+    assert rows(where(catalog, "shop", "b")) == [0, 1, 2, 3]
+
+
+def four_versions(tmp_path):
+    """Make a table with a row in each of its versions."""
+    place = str(tmp_path / "t.lance")
+    for number in range(4):
+        mode = "append" if number else "create"
+        lance.write_dataset(pa.table({"id": [number]}), place, mode=mode)
+    return place
+
+
+def stream_of(place, **options):
+    schema = st.StructType([st.StructField("id", st.LongType())])
+    return LakerootStream({"location": place, **options}, schema)
+
+
+def test_a_bounded_checkpoint_of_before_goes_on_where_it_was(tmp_path):
+    """New queries with a bound began at the first version, and may not have finished a batch."""
+    stream = stream_of(four_versions(tmp_path), maxVersionsPerTrigger="2")
+
+    def delivered(start, end):
+        parts = stream.partitions(start, end)
+        found = [batch for part in parts for batch in stream.read(part)]
+        return sorted(value for batch in found for value in batch.column("id").to_pylist())
+
+    first = {"version": 2}
+    assert delivered(stream.initialOffset(), first) == [0, 1]
+    after = stream.latestOffset(first, ReadMaxFiles(2))
+    assert after["version"] == 4
+    assert delivered(first, after) == [2, 3]
+
+
+def test_what_a_version_has_added_needs_the_version_before_it(tmp_path):
+    place = four_versions(tmp_path)
+    lance.dataset(place).cleanup_old_versions(older_than=dt.timedelta(0))
+    stream = stream_of(place, startingVersion="3")
+    start = stream.initialOffset()
+    with pytest.raises(InvalidTableStateError, match=r"Version 3 of table .* is gone"):
+        stream.partitions(start, stream.latestOffset(start, ReadAllAvailable()))

@@ -33,6 +33,11 @@ def pump(spark, root, checkpoint, source, target, **options):
     return query
 
 
+def batches_of(checkpoint):
+    """Number the micro-batches that a query has finished."""
+    return sorted(int(p.name) for p in (checkpoint / "commits").iterdir() if p.name[0] != ".")
+
+
 def test_rows_pass_once_however_often_the_query_is_restarted(spark, root, catalog, tmp_path):
     checkpoint = str(tmp_path / "checkpoint")
     lakeroot.spark.write(frame(spark, 0, 10), "shop.a", root=root)
@@ -74,12 +79,10 @@ def test_a_new_checkpoint_is_a_new_stream(spark, root, catalog, tmp_path):
 def test_a_rate_limit_cuts_the_backlog_into_batches(spark, root, catalog, tmp_path):
     for start in range(0, 8, 2):
         lakeroot.spark.write(frame(spark, start, start + 2), "shop.a", root=root)
-    pump(spark, root, str(tmp_path / "c"), "shop.a", "shop.b", maxVersionsPerTrigger="1")
+    bound = {"startingVersion": "0", "maxVersionsPerTrigger": "1"}
+    pump(spark, root, str(tmp_path / "c"), "shop.a", "shop.b", **bound)
     assert rows(where(catalog, "shop", "b")) == list(range(8))
-    batches = sorted(
-        int(p.name) for p in (tmp_path / "c" / "commits").iterdir() if p.name[0] != "."
-    )
-    assert batches == [0, 1, 2, 3]
+    assert batches_of(tmp_path / "c") == [0, 1, 2, 3]
 
 
 def test_a_stream_refuses_changed_rows_unless_told_to_skip_them(spark, root, catalog, tmp_path):
@@ -115,7 +118,7 @@ spark = lakeroot.spark.session(
 spark.sparkContext.setLogLevel("OFF")
 stream = (
     spark.readStream.format("lakeroot")
-    .options(root=root, maxVersionsPerTrigger="1")
+    .options(root=root, startingVersion="0", maxVersionsPerTrigger="1")
     .load("shop.a")
 )
 stream.writeStream.format("lakeroot").option("root", root).option(

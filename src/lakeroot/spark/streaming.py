@@ -1,7 +1,8 @@
 """Streams out of and into tables.
 
 Out: the offset is a version and the transaction that made it, by which a checkpoint knows another
-table, whatever its name; a micro-batch is the rows that the versions after it have added.
+table, whatever its name; a micro-batch is the rows that the versions after it have added. The first
+one of a new query is all rows there are, unless the user names a version to start after.
 In: every micro-batch is one commit that carries the query's id and the batch's number, so a batch
 that is replayed after a crash finds itself in the table's history and does nothing.
 """
@@ -67,7 +68,7 @@ class LakerootStream(ds.DataSourceStreamReader, limits.SupportsTriggerAvailableN
         self.last: int | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802
-        """Start before the first version, or where the user wants."""
+        """Start with all rows, which is before the first version, or where the user wants."""
         first = self.options.starting_version or 0
         newest = self._newest() if first else 0
         if first > newest:
@@ -94,8 +95,8 @@ class LakerootStream(ds.DataSourceStreamReader, limits.SupportsTriggerAvailableN
                 "another table has its name now, or versions were deleted",
                 "Start a new query with a new checkpoint",
             )
-        if isinstance(limit, limits.ReadMaxFiles):
-            newest = min(newest, max(start["version"], 0) + limit.max_files)
+        if isinstance(limit, limits.ReadMaxFiles) and not self._is_snapshot(start):
+            newest = min(newest, start["version"] + limit.max_files)
         # What differs from the start in any way is a micro-batch to Spark, with rows or without.
         return start if newest == start["version"] else offset_at(located, newest)
 
@@ -123,25 +124,29 @@ class LakerootStream(ds.DataSourceStreamReader, limits.SupportsTriggerAvailableN
         # A batch that is repeated after a crash comes here without having been asked for.
         located = self._located(start, end)
         first, last = start["version"], end["version"]
-        if first == 0 and last > 0 and not self.options.max_versions_per_trigger:
+        if self._is_snapshot(start) and last > 0:
             return self._planned(last, None)
         dataset = open_table(located)
         parts: list[TablePartition] = []
         for version in range(first + 1, last + 1):
             if self._adds_rows(dataset, version):
-                before = set() if version == 1 else _fragments(dataset, version - 1)
-                parts += self._planned(version, _fragments(dataset, version) - before)
+                before = set() if version == 1 else self._fragments(dataset, version - 1)
+                parts += self._planned(version, self._fragments(dataset, version) - before)
         return parts
+
+    def _is_snapshot(self, start: Offset) -> bool:
+        """Tell whether a micro-batch is all rows of its version, however they came there.
+
+        So a stream can begin whatever has happened to the table before. Whoever names a version to
+        start after wants those behind it one by one, be it from the first.
+        """
+        return start["version"] == 0 and self.options.starting_version is None
 
     def _adds_rows(self, dataset: lance.LanceDataset, version: int) -> bool:
         try:
             transaction = transaction_of(dataset, version)
         except (OSError, ValueError):
-            raise InvalidTableStateError(
-                f"Version {version} of table {self.ref} is gone, and the stream has not read it",
-                "old versions were cleaned up before the stream came to them",
-                "Start a new query with `startingVersion`, or keep versions longer",
-            ) from None
+            raise self._gone(version) from None
         kind = type(transaction.operation).__name__ if transaction is not None else ""
         if kind == "Merge" and version > 1:
             kind = _what_came_with_columns(dataset, version)
@@ -152,6 +157,21 @@ class LakerootStream(ds.DataSourceStreamReader, limits.SupportsTriggerAvailableN
                 "Set `skipChanges` to true to leave such versions out",
             )
         return kind in _ADDS_ROWS or version == 1
+
+    def _fragments(self, dataset: lance.LanceDataset, version: int) -> set[int]:
+        try:
+            fragments = dataset.checkout_version(version).get_fragments()
+        except (OSError, ValueError):
+            raise self._gone(version) from None
+        return {fragment.fragment_id for fragment in fragments}
+
+    def _gone(self, version: int) -> InvalidTableStateError:
+        return InvalidTableStateError(
+            f"Version {version} of table {self.ref} is gone, and the stream needs it",
+            "old versions were cleaned up before the stream had come past them",
+            "Start a new query, which begins with all rows, or after another `startingVersion`;"
+            " or keep versions longer",
+        )
 
     def _planned(self, version: int, fragments: set[int] | None) -> list[TablePartition]:
         options = dataclasses.replace(self.options, version=version)
@@ -189,11 +209,6 @@ def _refuse_what_streams_have_not(options: ReadOptions) -> None:
                 "a stream delivers the rows that are added to the main branch, version by version",
                 "Leave it out; `startingVersion` says after which version a stream begins",
             )
-
-
-def _fragments(dataset: lance.LanceDataset, version: int) -> set[int]:
-    fragments = dataset.checkout_version(version).get_fragments()
-    return {fragment.fragment_id for fragment in fragments}
 
 
 def _what_came_with_columns(dataset: lance.LanceDataset, version: int) -> str:
