@@ -13,8 +13,15 @@ from lakeroot.metastore import Metastore, schema_of
 from lakeroot.metastore.data import TableWriter, read_rows
 from lakeroot.metastore.jobs import JOB
 from lakeroot.metastore.schemes import PartitionKey, PartitionScheme, Transform
-from lakeroot.model.errors import InvalidInputError, NamespaceNotFoundError, TableNotFoundError
+from lakeroot.model.errors import (
+    InvalidInputError,
+    NamespaceNotFoundError,
+    TableNotFoundError,
+    UnsupportedOperationError,
+)
 from lakeroot.spark import metastore as on_spark
+from lakeroot.spark import pipelines
+from lakeroot.spark.catalogs import Catalog
 from tests.cli.running import Run
 
 ARROW = pa.schema([("id", pa.int64()), ("city", pa.string()), ("price", pa.int64())])
@@ -180,6 +187,79 @@ def test_two_attempts_at_one_job_at_the_same_moment_write_one_delta(spark, root,
     assert sorted(each.already_done for each in done) == [False, True]
     assert done[0].transaction == done[1].transaction
     assert of(root, "plain") == sorted([*ROWS, (7, "Oslo", 70)])
+
+
+FILE = """\
+name: deltas
+catalog: {root: lake}
+sources:
+  raw: {format: csv, path: two.csv, schema: "id LONG, city STRING, price LONG"}
+steps:
+  - {name: dear, sql: SELECT * FROM raw WHERE price > 35}
+jobs:
+  - {job: metastore append, table: shop.plain, from: raw}
+  - {job: metastore upsert, table: shop.lazy, from: raw, metastore: {root: lake}}
+  - {job: metastore delete, table: shop.lazy, from: dear, on: [city, price]}
+  - {job: metastore compact, table: shop.lazy}
+  - {job: metastore replace, table: shop.orders, from: dear}
+message: the deltas of a day
+"""
+
+
+@pytest.fixture
+def file(store, tmp_path: Path) -> Path:
+    (tmp_path / "two.csv").write_text("id,city,price\n3,Oslo,33\n4,Rome,40\n")
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(FILE)
+    return path
+
+
+def test_a_pipeline_changes_tables_of_a_metastore_once_for_a_run(spark, root, file):
+    planned = pipelines.plan(pipelines.load(file))
+    first = pipelines.run_file(file, run_id="monday", spark=spark)
+    (file.parent / "two.csv").unlink()
+    again = pipelines.run_file(file, run_id="monday", spark=spark)
+
+    assert "then metastore delete shop.lazy (from dear, on city, price)" in planned
+    assert [each.did["rows"] for each in first.jobs if "rows" in each.did] == [2, 2, 1, 1]
+    assert [each.already_done for each in first.jobs] == [False] * 5
+    assert [each.already_done for each in again.jobs] == [True] * 5
+    assert [each.did for each in again.jobs] == [each.did for each in first.jobs]
+    assert again.already_done
+    assert of(root, "plain") == sorted([*ROWS, (3, "Oslo", 33), (4, "Rome", 40)])
+    assert of(root, "lazy") == [(1, "Oslo", 10), (2, "Bern", 20), (3, "Oslo", 33)]
+    assert of(root, "orders") == [(4, "Rome", 40)]
+    messages = [record.message for record in Metastore.open(root).transactions(limit=5)]
+    assert messages == ["the deltas of a day"] * 5
+    assert not [view.name for view in spark.catalog.listTables() if view.name in ("raw", "dear")]
+
+
+def test_a_run_goes_on_with_the_job_that_failed(spark, root, file):
+    file.write_text(FILE.replace("on: [city, price]", "on: [town]"))
+    with pytest.raises(InvalidInputError, match=r"Job 3 of .*'town'.*run id 'monday'"):
+        pipelines.run_file(file, run_id="monday", spark=spark)
+    file.write_text(FILE)
+
+    done = pipelines.run_file(file, run_id="monday", spark=spark)
+
+    assert [each.already_done for each in done.jobs] == [True, True, False, False, False]
+    assert len(of(root, "plain")) == 5
+
+
+def test_a_plan_says_what_is_missing_before_spark_starts(store, file, tmp_path: Path):
+    for wrong, right, error in (
+        ("shop.plane", "shop.plain", TableNotFoundError),
+        ("shoop.plain", "shop.plain", NamespaceNotFoundError),
+        ("{root: lakes}", "{root: lake}", UnsupportedOperationError),
+    ):
+        file.write_text(FILE.replace(right, wrong))
+        for look in (pipelines.plan, pipelines.require_possible):
+            with pytest.raises(error):
+                look(pipelines.load(file))
+    elsewhere = Catalog.of("rest", {"uri": "http://127.0.0.1:1"})
+    job = pipelines.Job(job="metastore compact", table="shop.plain")
+    with pytest.raises(UnsupportedOperationError, match="The catalog is no metastore"):
+        pipelines.plan(pipelines.Pipeline(name="p", catalog=elsewhere, jobs=(job,)))
 
 
 @pytest.fixture

@@ -2,7 +2,8 @@
 
 That a job was done is noted beside its table, where `DescribeTransaction` tells of it too. A run
 that is repeated under its id goes on with the first job that is not. Jobs of the whole catalog find
-nothing more to do the second time, and are noted nowhere.
+nothing more to do the second time, and are noted nowhere; nor are those on tables of a metastore,
+whose transactions tell of them.
 """
 
 import re
@@ -31,6 +32,7 @@ from lakeroot.spark.opening import open_table
 from lakeroot.spark.pipelines import notes
 from lakeroot.spark.pipelines.definition import Pipeline
 from lakeroot.spark.pipelines.job_kinds import Job
+from lakeroot.spark.pipelines.metastore_jobs import MetastoreJob, Rows
 from lakeroot.spark.refilling import refill
 
 
@@ -70,8 +72,10 @@ class _Work:
         return {name: self.job.options[name] for name in names if name in self.job.options}
 
 
-def do_jobs(spark: SparkSession, pipeline: Pipeline, run_id: str) -> tuple[JobResult, ...]:
-    """Do the jobs of a run that are not done yet."""
+def do_jobs(
+    spark: SparkSession, pipeline: Pipeline, run_id: str, rows: Rows
+) -> tuple[JobResult, ...]:
+    """Do the jobs of a run that are not done yet; `rows` makes those of a source or a step."""
     results = []
     seen: Counter[str] = Counter()
     for number, job in enumerate(pipeline.jobs, 1):
@@ -79,7 +83,10 @@ def do_jobs(spark: SparkSession, pipeline: Pipeline, run_id: str) -> tuple[JobRe
         seen[job.digest] += 1
         identity = notes.id_of(pipeline.name, run_id, f"{job.digest} {seen[job.digest]}")
         try:
-            results.append(_once(spark, pipeline, job, identity))
+            if job.is_of_metastore:
+                results.append(_on_metastore(spark, pipeline, job, identity, rows))
+            else:
+                results.append(_once(spark, pipeline, job, identity))
         except LakerootError as error:
             again = f"Run the pipeline again under the run id {run_id!r}: it goes on with this job"
             raise type(error)(
@@ -111,6 +118,14 @@ def _once(spark: SparkSession, pipeline: Pipeline, job: Job, identity: str) -> J
         raise
     notes.note_done(work.ref, identity, did)
     return JobResult(job.job, job.table, did, identity)
+
+
+def _on_metastore(
+    spark: SparkSession, pipeline: Pipeline, job: Job, identity: str, rows: Rows
+) -> JobResult:
+    with translated("It cannot be done"):
+        done = MetastoreJob(pipeline.catalog, job).do(spark, rows, identity, pipeline.message)
+    return JobResult(job.job, job.table, _facts(done), identity, already_done=done.already_done)
 
 
 def _done(work: _Work) -> dict[str, Any]:

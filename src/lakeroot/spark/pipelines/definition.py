@@ -149,7 +149,9 @@ class Pipeline:
         once("name", known)
         once("table", [".".join(parse_name(target.table)) for target in self.tables])
         for target in self.tables:
-            made_from(target, known)
+            made_from(f"Table {target.table}", target.source, known)
+        for job in self.jobs:
+            rows_of(job, known)
 
 
 def once(what: str, names: Sequence[str]) -> None:
@@ -159,13 +161,19 @@ def once(what: str, names: Sequence[str]) -> None:
             raise InvalidInputError(f"The {what} {name!r} is used twice in the pipeline")
 
 
-def made_from(target: Target, known: Sequence[str]) -> None:
-    """Refuse a table whose rows come from nowhere."""
-    if target.source not in known:
+def made_from(what: str, source: str, known: Sequence[str]) -> None:
+    """Refuse rows that come from nowhere."""
+    if source not in known:
         raise InvalidInputError(
-            f"Table {target.table} comes from {target.source!r}, which is no source and no step",
-            fix=nearest(target.source, known),
+            f"{what} comes from {source!r}, which is no source and no step",
+            fix=nearest(source, known),
         )
+
+
+def rows_of(job: Job, known: Sequence[str]) -> None:
+    """Refuse a job that is to be given rows which come from nowhere."""
+    if "from" in job.options:
+        made_from(f"What the job {job.job!r} is given", job.options["from"], known)
 
 
 def _both(given: Sequence[str]) -> str:

@@ -20,6 +20,7 @@ from lakeroot.spark.pipelines.definition import (
     Target,
     made_from,
     once,
+    rows_of,
 )
 from lakeroot.spark.pipelines.job_kinds import Job, kind_of
 
@@ -168,7 +169,7 @@ class _Reader:
                 sources=tuple(read),
                 steps=tuple(made),
                 tables=tuple(targets),
-                jobs=tuple(self.job(each) for each in jobs),
+                jobs=tuple(self.job(each, known) for each in jobs),
                 message=self.text(found["message"]) if "message" in found else "",
                 atomic=self.flag(found["atomic"]) if "atomic" in found else True,
             ),
@@ -240,7 +241,7 @@ class _Reader:
                 **values,
             ),
         )
-        self.made(node, lambda: made_from(target, known))
+        self.made(node, lambda: made_from(f"Table {target.table}", target.source, known))
         return target
 
     def options(self, node: Any) -> dict[str, Any]:
@@ -255,7 +256,7 @@ class _Reader:
         values |= {key: self.text(found[key]) for key in ("rows", "expression") if key in found}
         return self.made(node, lambda: Check(**values))
 
-    def job(self, node: Any) -> Job:
+    def job(self, node: Any, known_rows: Sequence[str]) -> Job:
         told = self.mapping(node, None, ("job",))
         word, table = self.text(told.pop("job")), told.pop("table", None)
         known = self.made(node, lambda: kind_of(word)).known
@@ -263,7 +264,9 @@ class _Reader:
         if word == "export" and "target" in options and options.get("format") != "iceberg":
             options["target"] = self.place(options["target"])
         named = None if table is None else self.text(table)
-        return self.made(node, lambda: Job(job=word, table=named, options=options))
+        job = self.made(node, lambda: Job(job=word, table=named, options=options))
+        self.made(node, lambda: rows_of(job, known_rows))
+        return job
 
     def told(self, node: Any, kind: type) -> Any:
         """Read what a job is told, as what it should be."""

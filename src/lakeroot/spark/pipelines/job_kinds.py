@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from lakeroot.model.errors import InvalidInputError
@@ -11,6 +11,7 @@ from lakeroot.model.spans import span_of
 from lakeroot.spark.catalogs import Catalog, parse_name
 from lakeroot.spark.failures import nearest
 from lakeroot.spark.maintenance import SCALAR, VECTOR
+from lakeroot.spark.metastore.reading import table_name
 from lakeroot.spark.moving import EXPORTS, MODES
 from lakeroot.spark.resuming import ANYWAY, NEVER, SAME
 
@@ -25,6 +26,8 @@ class Kind:
     takes: Kinds = field(default_factory=dict)
     # Such a job is about the whole catalog, and names no table.
     of_catalog: bool = False
+    # Such a job changes a table of deltas, which only a metastore has.
+    of_metastore: bool = False
 
     @property
     def known(self) -> Kinds:
@@ -32,6 +35,7 @@ class Kind:
         return {**self.needs, **self.takes}
 
 
+_OF_ROWS: Final = Kind(needs={"from": str}, takes={"metastore": Catalog}, of_metastore=True)
 KINDS: Final[Mapping[str, Kind]] = {
     "compact": Kind(takes={"target_rows_per_fragment": int}),
     "index": Kind(
@@ -64,6 +68,12 @@ KINDS: Final[Mapping[str, Kind]] = {
     "migrate": Kind(of_catalog=True),
     "fsck": Kind(takes={"grace": str}, of_catalog=True),
     "gc": Kind(takes={"older_than": str, "old_versions": bool, "keep": int}, of_catalog=True),
+    "metastore append": _OF_ROWS,
+    "metastore add": _OF_ROWS,
+    "metastore upsert": _OF_ROWS,
+    "metastore delete": replace(_OF_ROWS, takes={**_OF_ROWS.takes, "on": tuple}),
+    "metastore replace": _OF_ROWS,
+    "metastore compact": replace(_OF_ROWS, needs={}),
 }
 # Options that are one of some words, and those that are spans of time.
 _WORDS: Final = {
@@ -93,7 +103,7 @@ class Job:
             why = "it is about the whole catalog" if kind.of_catalog else "it needs one"
             raise InvalidInputError(f"A job {self.job!r} names {self.table or 'no table'}", why)
         if self.table is not None:
-            parse_name(self.table)
+            (table_name if kind.of_metastore else parse_name)(self.table)
         for name, value in self.options.items():
             self._check(name, value, kind.known)
         for name in kind.needs:
@@ -122,6 +132,11 @@ class Job:
             raise InvalidInputError(f"There is no {name} {value!r}", fix=nearest(text, words))
         if name in _SPANS:
             span_of(text)
+
+    @property
+    def is_of_metastore(self) -> bool:
+        """Tell whether it changes a table of deltas."""
+        return kind_of(self.job).of_metastore
 
     @property
     def digest(self) -> str:

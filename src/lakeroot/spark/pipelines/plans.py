@@ -13,6 +13,7 @@ from lakeroot.spark.opening import open_for, open_table
 from lakeroot.spark.options import ReadOptions, parse
 from lakeroot.spark.pipelines.definition import Pipeline, Source, Target
 from lakeroot.spark.pipelines.job_kinds import Job
+from lakeroot.spark.pipelines.metastore_jobs import MetastoreJob
 from lakeroot.spark.pipelines.publications import is_over, published, ref_of
 from lakeroot.spark.publishing import require_atomic
 from lakeroot.spark.source_files import require_files
@@ -100,7 +101,9 @@ def _require_tables_of_jobs(pipeline: Pipeline) -> None:
     for job in pipeline.jobs:
         if job.job == "migrate":
             return
-        if job.table is not None and parse_name(job.table) not in made:
+        if job.is_of_metastore:
+            MetastoreJob(pipeline.catalog, job).done_before()  # Says that its table is missing.
+        elif job.table is not None and parse_name(job.table) not in made:
             locate(ref_of(pipeline, job.table))
         made.update(_made_by(job))
 

@@ -2,7 +2,8 @@
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from lakeroot.spark.pipelines.afterwards import JobResult, do_jobs
 from lakeroot.spark.pipelines.checking import check
 from lakeroot.spark.pipelines.definition import KEYED, Pipeline, Source, Step, Target
 from lakeroot.spark.pipelines.files import load
+from lakeroot.spark.pipelines.metastore_jobs import Rows
 from lakeroot.spark.pipelines.plans import CHANGES, nothing_to_change, require_possible
 from lakeroot.spark.pipelines.publications import (
     is_over,
@@ -122,10 +124,26 @@ def run(spark: SparkSession, pipeline: Pipeline, *, run_id: str | None = None) -
     """
     identity = run_id or uuid.uuid4().hex
     done = _publish(spark, pipeline, identity)
-    jobs = do_jobs(spark, pipeline, identity)
+    with _rows(spark, pipeline, identity) as rows:
+        jobs = do_jobs(spark, pipeline, identity, rows)
     over = [done.already_done] if pipeline.tables else []
     over += [each.already_done for each in jobs if each.table is not None]
     return replace(done, jobs=jobs, already_done=bool(over) and all(over))
+
+
+@contextmanager
+def _rows(spark: SparkSession, pipeline: Pipeline, identity: str) -> Iterator[Rows]:
+    """Make the rows of sources and steps for jobs, if one asks for them."""
+    run = _Run(spark, pipeline, identity, {})
+    with ExitStack() as stack:
+
+        def named(name: str) -> DataFrame:
+            if not run.frames:
+                stack.enter_context(run.lent())
+                run.read()
+            return run.frames[name]
+
+        yield named
 
 
 def _publish(spark: SparkSession, pipeline: Pipeline, identity: str) -> PipelineResult:
@@ -173,16 +191,25 @@ class _Run:
         self.kept: list[DataFrame] = []
         self.rows: dict[str, int] = {}
 
+    def lent(self) -> AbstractContextManager[None]:
+        """Borrow the names of sources and steps in the session."""
+        pipeline = self.pipeline
+        names = [each.name for each in pipeline.sources] + [each.name for each in pipeline.steps]
+        return lent(self.spark, names)
+
+    def read(self) -> None:
+        """Read the sources, and take the steps."""
+        for source in self.pipeline.sources:
+            self._name(source.name, self._source(source))
+        for step in self.pipeline.steps:
+            self._name(step.name, self._step(step))
+
     def execute(self) -> PipelineResult:
         """Do everything up to the publication; remove everything if anything fails."""
         pipeline = self.pipeline
-        names = [each.name for each in pipeline.sources] + [each.name for each in pipeline.steps]
         try:
-            with files_blamed(), lent(self.spark, names):
-                for source in pipeline.sources:
-                    self._name(source.name, self._source(source))
-                for step in pipeline.steps:
-                    self._name(step.name, self._step(step))
+            with files_blamed(), self.lent():
+                self.read()
                 rows = self.rows = {each.table: self._checked(each) for each in self.targets}
                 pending = [self._written(each) for each in self.targets]
         except BaseException:
