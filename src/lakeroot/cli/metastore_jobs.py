@@ -112,9 +112,9 @@ def compact(ctx: click.Context, table: str, job_id: str | None, dry_run: bool) -
             with spark_session("compact") as session:
                 done = metastore.compact(session, table, **where)
     files = f"{done.files_before} files before"
-    text = f"{done.partitions} partitions written anew, {files}, {done.files} now"
+    text = f"{_partitions(done)} written anew, {files}, {done.files} now"
     if dry_run:
-        text = f"Would write {done.partitions} partitions anew: {files}, {done.files} then."
+        text = f"Would write {_partitions(done)} anew: {files}, {done.files} then."
         nothing = f"There is nothing to compact in {done.files_before} files."
         text = text if done.partitions else nothing
     _say(ctx, table, done, text, dry_run=dry_run)
@@ -157,10 +157,14 @@ def _change(
                 with shown_for(session, f"Spark: {verb}"):
                     done = change(frame, table, **given)
     how = "with a delta each" if done.deltas else "written anew"
-    touched = f"{done.partitions} partitions {how}"
+    touched = f"{_partitions(done)} {how}"
     would = f"Would {verb} {done.rows} rows: {touched}."
     text = would if dry_run else f"{did.format(done.rows)}, {touched}"
     _say(ctx, table, done, text, dry_run=dry_run)
+
+
+def _partitions(done: Any) -> str:
+    return "1 partition" if done.partitions == 1 else f"{done.partitions} partitions"
 
 
 def _place(ctx: click.Context) -> dict[str, Any]:
@@ -174,9 +178,9 @@ def _place(ctx: click.Context) -> dict[str, Any]:
 
 def _say(ctx: click.Context, table: str, done: Any, text: str, *, dry_run: bool) -> None:
     if done.already_done:
-        was = f"{table} is at transaction {done.transaction}: the job was done before."
+        was = f"{table} was changed by transaction {done.transaction}: the job was done before."
         text = DONE_BEFORE if dry_run else was
     elif not dry_run:
-        at = f"{table} is at transaction {done.transaction}: {text}."
+        at = f"{table} was changed by transaction {done.transaction}: {text}."
         text = at if done.transaction else f"{table} stays as it is: there is nothing to change."
     print_done(ctx, text, **facts(done))
