@@ -40,6 +40,67 @@ STATEMENTS: list[tuple[str, Any]] = [
     ("WITH q AS (SELECT * FROM lake.shop.u) SELECT sum(id) FROM q", [[24]]),
     ("INSERT OVERWRITE lake.shop.t SELECT id, 'x' FROM lake.shop.t WHERE id < 3", [[5, 2, 0, 0]]),
     ("SELECT id, n FROM lake.shop.t ORDER BY id", [[1, "x"], [2, "x"]]),
+    ("SELECT t.id, lake.shop.t.n FROM lake.shop.t WHERE lake.shop.t.id = 2", [[2, "x"]]),
+    ("SELECT u.id FROM lake.shop.t JOIN lake . shop . u ON u.id = t.id + 1", [[3]]),
+    ("SELECT count(*) FROM lake.shop.t JOIN lake.shop.t b USING (id), lake.shop.u", [[8]]),
+    ("SELECT b.id FROM lake.shop.t, lake.shop.u b WHERE t.id = b.id - 1", [[3]]),
+    (
+        "WITH q AS (SELECT * FROM lake.shop.u WHERE EXISTS (SELECT 1 FROM lake.shop.t"
+        " WHERE t.id = u.id - 1)), r (most) AS (SELECT max(u.id) FROM (lake.shop.u))"
+        " SELECT q.id, (SELECT most FROM r), extract(YEAR FROM lake.day), lake.day IS DISTINCT FROM"
+        " lake.day, '{lake.shop.t}' FROM q, (SELECT struct(DATE '2026-01-31' AS day) AS lake)",
+        [[3, 9, 2026, False, "{lake.shop.t}"]],
+    ),
+    ("TABLE lake.shop.t ORDER BY id", [[1, "x"], [2, "x"]]),
+    ("CREATE OR REPLACE TEMP VIEW seen AS SELECT id FROM lake.shop.t", []),
+    ("CREATE VIEW kept AS SELECT id FROM lake.shop.t", "Connect session"),
+    ("CREATE TABLE lake.shop.w AS SELECT id, id AS n, 'a' AS s FROM range(10)", [[1, 10, 0, 0]]),
+    ("DELETE FROM lake.shop.w WHERE id IN (SELECT id FROM lake.shop.t)", [[2, 0, 0, 2]]),
+    (
+        "DELETE FROM lake.shop.w x WHERE EXISTS (SELECT 1 FROM seen WHERE x.id = seen.id + 2)",
+        [[3, 0, 0, 2]],
+    ),
+    ("DELETE FROM lake.shop.w WHERE w.id = (SELECT max(w.id) FROM lake.shop.w)", [[4, 0, 0, 1]]),
+    (
+        "DELETE FROM lake.shop.w WHERE lake.shop.w.id NOT IN"
+        " (SELECT id FROM lake.shop.w VERSION AS OF 1 WHERE id < 8)",
+        [[5, 0, 0, 1]],
+    ),
+    (
+        "UPDATE lake.shop.w SET n = (SELECT max(id) FROM lake.shop.u), lake.shop.w.s = 'b'"
+        " WHERE id > (SELECT avg(u.id) FROM lake.shop.u)",
+        [[6, 0, 1, 0]],
+    ),
+    (
+        "UPDATE lake.shop.w SET n = (SELECT max(u.id) * 10 FROM lake.shop.u WHERE u.id = w.id - 1)"
+        " WHERE id = 6 OR id IN (SELECT id + 3 FROM lake.shop.t)",
+        [[7, 0, 2, 0]],
+    ),
+    (
+        "SELECT * FROM lake.shop.w ORDER BY id",
+        [[0, 0, "a"], [5, None, "a"], [6, 50, "a"], [7, 9, "b"]],
+    ),
+    (
+        "MERGE INTO lake.shop.w USING lake.shop.u"
+        " ON w.id = u.id AND u.id IN (SELECT id FROM lake.shop.u WHERE id > 2)"
+        " WHEN MATCHED AND w.id = (SELECT max(id) FROM lake.shop.t) THEN DELETE"
+        " WHEN MATCHED AND EXISTS (SELECT 1 FROM lake.shop.u x WHERE x.id = w.id)"
+        " THEN UPDATE SET n = (SELECT sum(id) FROM lake.shop.t)"
+        " WHEN NOT MATCHED AND u.id NOT IN (SELECT id FROM lake.shop.t)"
+        " THEN INSERT (id, n) VALUES (u.id, (SELECT min(id) FROM lake.shop.t))"
+        " WHEN NOT MATCHED BY SOURCE AND w.id IN (SELECT 0 FROM lake.shop.t) THEN DELETE",
+        [[8, 2, 2, 1]],
+    ),
+    (
+        "MERGE INTO lake.shop.w t USING (SELECT lake.shop.t.id FROM lake.shop.t) s"
+        " ON t.id = s.id + 4 WHEN MATCHED THEN DELETE",
+        [[9, 0, 0, 2]],
+    ),
+    ("SELECT * FROM lake.shop.w ORDER BY id", [[3, 1, None], [7, 3, "b"], [9, 1, None]]),
+    ("DELETE FROM lake.shop.w WHERE id IN (SELECT id FROM lake.shop.none)", "TableNotFoundError"),
+    ("DELETE FROM lake.shop.w WHERE id IN (SELECT none FROM lake.shop.t)", "`none` cannot be"),
+    ("DROP TABLE lake.shop.w", []),
+    ("SHOW TABLES", [["", "seen", True]]),
     ("SHOW TABLES IN lake.shop", [["shop", "t", False], ["shop", "u", False]]),
     ("SHOW NAMESPACES IN lake", [["shop"]]),
     ("ALTER TABLE lake.shop.t ADD COLUMN z INT", []),

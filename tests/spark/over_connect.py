@@ -9,7 +9,9 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+import lance
 import lance_namespace
+import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
@@ -17,6 +19,7 @@ from pyspark.sql import SparkSession
 import lakeroot
 import lakeroot.spark
 from lakeroot.model.errors import InvalidInputError
+from lakeroot.spark.spark_sql.connect_queries import Subqueries
 from tests.spark.conftest import put
 from tests.spark.connect_statements import answered
 from tests.spark.journey import CONNECT, journey, opened
@@ -51,6 +54,23 @@ def conditions(spark: SparkSession, root: str) -> dict[str, list[Any]]:
     return {"x": left["x"].to_pylist()}
 
 
+def looked(spark: SparkSession, root: str) -> list[Any]:
+    """Let a subquery look at its table, which changes, again; and look for what it has left."""
+    client = lakeroot.DirectoryNamespace(root=root)
+    rows = pa.table({"id": [1, 2]})
+    location = put(client, "t", rows)
+    lakeroot.spark.use_catalog(spark, "looked", root=root)
+    with Subqueries(spark) as inner:
+        text = inner.put_in("DELETE FROM looked.t WHERE id IN (SELECT id FROM looked.t)")
+        view = text.rpartition("FROM ")[2].removesuffix(")")
+        counts: list[Any] = []
+        for _ in range(2):
+            inner.look()
+            counts.append(spark.sql(f"SELECT count(*) FROM {view}").first()[0])
+            lance.write_dataset(rows, location, mode="append")
+    return [text.partition("WHERE")[0], *counts, spark.sql("SHOW VIEWS LIKE '__lakeroot*'").count()]
+
+
 def missing(spark: SparkSession, root: str) -> str:
     """Read a table that is not there; give the error."""
     with pytest.raises(AnalysisException) as raised:
@@ -66,6 +86,7 @@ def main() -> None:
     try:
         seen["journey"] = journey(spark, str(place / "journey"))
         seen["statements"] = answered(spark, str(place / "statements"))
+        seen["looked"] = looked(spark, str(place / "looked"))
         seen["missing"] = missing(spark, str(place / "statements"))
         seen["frames"] = disagreements(spark, str(place / "frames"), 6)
         try:

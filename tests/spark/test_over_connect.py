@@ -49,6 +49,8 @@ def test_what_differs_over_spark_connect_is_right_or_says_what_to_use(tmp_path, 
         journey.check(seen["journey"])
     with subtests.test("a statement runs, or says what to use"):
         connect_statements.check(seen["statements"])
+    with subtests.test("an attempt reads what its subqueries read anew, and leaves no views"):
+        assert seen["looked"] == ["DELETE FROM looked.t ", 2, 4, 0]
     with subtests.test("an error comes without the trace of the server"):
         assert "Table shop.nope cannot be looked up" in seen["missing"]
         assert "\tat " not in seen["missing"]

@@ -335,6 +335,31 @@ def test_a_delete_that_lance_cannot_evaluate_says_who_can(spark, lake):
         lakeroot.spark.sql(spark, f"DELETE FROM {lake}.shop.nothing")
 
 
+def test_changes_may_read_other_tables_and_name_columns_with_the_whole_table(spark, lake):
+    table = f"{lake}.shop.t"
+    spark.sql(f"CREATE TABLE {lake}.shop.u AS SELECT id, id * 10 AS n FROM range(3)")
+    for text, expected in (
+        (f"DELETE FROM {table} WHERE {table}.id IN (SELECT u.id FROM {lake}.shop.u)", (0, 0, 3)),
+        (f"DELETE FROM {table} WHERE id = (SELECT max(t.id) FROM {table})", (0, 0, 1)),
+        (
+            f"UPDATE {table} SET {table}.price = (SELECT max(n) FROM {lake}.shop.u WHERE u.id = 1)"
+            f" WHERE EXISTS (SELECT 1 FROM {lake}.shop.u WHERE u.id + 3 = t.id)",
+            (0, 3, 0),
+        ),
+        (
+            f"MERGE INTO {table} USING {lake}.shop.u ON {table}.id = {lake}.shop.u.id + 5"
+            f" WHEN MATCHED AND t.id NOT IN (SELECT id + 5 FROM {lake}.shop.u WHERE n > 0)"
+            " THEN DELETE"
+            f" WHEN MATCHED THEN UPDATE SET price = (SELECT sum(n) FROM {lake}.shop.u)",
+            (0, 2, 1),
+        ),
+    ):
+        done = lakeroot.spark.sql(spark, text).first()
+        assert (done.inserted, done.updated, done.deleted) == expected, text
+    left = ask(spark, f"SELECT id, price FROM {table} WHERE id < 8 ORDER BY id")
+    assert left == [(3, 10.0), (4, 10.0), (6, 30.0), (7, 30.0)]
+
+
 def test_a_table_is_renamed_with_the_name_of_its_catalog_in_front(spark, lake):
     spark.sql(f"ALTER TABLE {lake}.shop.t RENAME TO {lake}.shop.u")
     assert ask(spark, f"SELECT count(*) FROM {lake}.shop.u") == [(12,)]

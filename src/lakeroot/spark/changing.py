@@ -1,7 +1,7 @@
 """Delete and update rows of a table by predicate."""
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -38,6 +38,10 @@ from lakeroot.spark.row_changes import (
 from lakeroot.spark.scanning import reopened
 from lakeroot.spark.writing import prepare
 from lakeroot.tables.expressions import whole
+
+
+def _nothing() -> None:
+    """Look at nothing else."""
 
 
 def delete(
@@ -101,13 +105,23 @@ def delete_rows(
 
 
 def delete_where(
-    spark: SparkSession, ref: TableRef, where: str, *, alias: str, may_cut: bool = False
+    spark: SparkSession,
+    ref: TableRef,
+    where: str,
+    *,
+    alias: str,
+    may_cut: bool = False,
+    look: Callable[[], None] = _nothing,
 ) -> ChangeResult:
-    """Delete the rows of a table for which a condition, in the SQL of Spark, holds."""
+    """Delete the rows of a table for which a condition, in the SQL of Spark, holds.
+
+    `look` is called when it is known which version changes: what else is read must not be older.
+    """
 
     def attempt() -> ChangeResult:
         options = ReadOptions(with_row_address=True, truncate_nanos=True)
         rows, plan = planned(spark, ref, options, exact=not may_cut)
+        look()
         kept = [field for field in plan.schema.fields if field.name != "_rowaddr"]
         # Rows that go have no values: only the columns of the condition are read.
         nothing = [sf.lit(None).cast(field.dataType).alias(field.name) for field in kept]
@@ -183,8 +197,9 @@ def update_rows(
     job_id: str | None = None,
     dry_run: bool = False,
     may_cut: bool = False,
+    look: Callable[[], None] = _nothing,
 ) -> ChangeResult:
-    """Set columns in the rows of a table for which a condition holds."""
+    """Set columns in the rows of a table for which a condition holds; `look` as of a delete."""
 
     def attempt() -> ChangeResult:
         done = done_before(ref, job_id)
@@ -192,6 +207,7 @@ def update_rows(
             return done
         options = ReadOptions(with_row_address=True, truncate_nanos=True)
         rows, plan = planned(spark, ref, options, exact=not may_cut)
+        look()
         names = [name for name in plan.schema.fieldNames() if name != "_rowaddr"]
         new = _by_column(values, names, ref, exact=minds_case(spark))
         kind = st.StructType([plan.schema[name] for name in names])

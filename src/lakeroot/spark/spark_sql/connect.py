@@ -64,9 +64,7 @@ def run(spark: SparkSession, text: str) -> DataFrame:
     done = served[first](spark, statement) if first in served else None
     if done is not None:
         return done
-    # A view of Spark's own may be of our tables.
-    view = first == "CREATE" and " VIEW " in f" {' '.join(word for _, word, _ in statement.tokens)}"
-    if view or first in _QUERIES | {"", "INSERT"} or not mentions_catalog(spark, text):
+    if first in _QUERIES | {"", "INSERT"} or not mentions_catalog(spark, text):
         return query(spark, text)
     raise _unserved(" ".join(text.split()[:2]).upper())
 
@@ -164,6 +162,10 @@ def _show(spark: SparkSession, statement: Statement) -> DataFrame | None:
 def _create(spark: SparkSession, statement: Statement) -> DataFrame | None:
     if any(statement.take("CREATE", word) for word in _SPACES):
         return _namespace(spark, statement, create=True)
+    replaces = statement.take("CREATE", "OR", "REPLACE", "TEMPORARY", "VIEW")
+    replaces = replaces or statement.take("CREATE", "OR", "REPLACE", "TEMP", "VIEW")
+    if replaces or any(statement.take("CREATE", word, "VIEW") for word in ("TEMP", "TEMPORARY")):
+        return _view(spark, statement, replaces=replaces)
     mode = "create"
     if statement.take("CREATE", "OR", "REPLACE", "TABLE"):
         mode = "overwrite"
@@ -193,6 +195,18 @@ def _create(spark: SparkSession, statement: Statement) -> DataFrame | None:
     frame = query(spark, statement.until())
     done = fill(frame, _checked(ref, _nullable(frame.schema), mode, properties))
     return summary(spark, ChangeResult(done.version, inserted=done.rows))
+
+
+def _view(spark: SparkSession, statement: Statement, *, replaces: bool) -> DataFrame | None:
+    """Make a temporary view that reads tables of ours, of the versions that they have now."""
+    name = statement.until(("AS",))
+    if not mentions_catalog(spark, statement.text) or not re.fullmatch(_NAME, name):
+        return None
+    statement.expect("AS")
+    frame = query(spark, statement.until())
+    make = frame.createOrReplaceTempView if replaces else frame.createTempView
+    make(unquoted(name))
+    return _nothing(spark)
 
 
 def _create_like(spark: SparkSession, ref: TableRef, statement: Statement) -> DataFrame:

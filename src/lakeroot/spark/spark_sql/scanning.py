@@ -33,7 +33,7 @@ class Statement:
     """
 
     def __init__(self, text: str, *, types: bool = False) -> None:
-        self.text = _closed_up(_without_comments(text)).strip().rstrip("; \t\r\n")
+        self.text = closed_up(_without_comments(text)).strip().rstrip("; \t\r\n")
         # Each token: where it starts, the keyword it may be (only outside of parentheses), its end.
         self.tokens: list[tuple[int, str, int]] = []
         depth = cases = 0
@@ -108,7 +108,7 @@ def _without_comments(text: str) -> str:
     )
 
 
-def _closed_up(text: str) -> str:
+def closed_up(text: str) -> str:
     """Leave out spaces around the dots of names."""
     return "".join(
         "".join(re.findall(r"`(?:[^`]|``)*`|\w+|\.", match.group()))

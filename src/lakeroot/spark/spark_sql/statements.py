@@ -23,7 +23,7 @@ from lakeroot.spark.opening import open_table
 from lakeroot.spark.options import ReadOptions, WriteOptions, parse
 from lakeroot.spark.row_changes import ChangeResult
 from lakeroot.spark.spark_sql.connect import run, summary
-from lakeroot.spark.spark_sql.connect_queries import query
+from lakeroot.spark.spark_sql.connect_queries import Subqueries, query
 from lakeroot.spark.spark_sql.installing import table_in
 from lakeroot.spark.spark_sql.scanning import Statement, assignments, settings, split, unquoted
 from lakeroot.spark.types import spark_schema
@@ -35,6 +35,8 @@ _ALIASED = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 
+_CHANGES = (("MERGE", "INTO"), ("UPDATE",), ("DELETE", "FROM"))
+
 
 def sql(spark: SparkSession, text: str) -> DataFrame:
     """Run a statement; tables are named ``catalog.namespace.table``.
@@ -45,18 +47,27 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
     queries run with the tables put in as frames, and statements that make, fill and drop tables and
     namespaces run here.
     """
-    statement = Statement(text)
-    if statement.take("MERGE", "INTO"):
-        return summary(spark, _merge(spark, statement))
-    if statement.take("UPDATE"):
-        return summary(spark, _update(spark, statement))
-    if statement.take("DELETE", "FROM"):
-        done = _delete(spark, statement)
-        if done is not None:
-            return summary(spark, done)
+    with Subqueries(spark) as inner:
+        done = _changes(spark, text, inner)
+    if done is not None:
+        return summary(spark, done)
     if hasattr(spark, "_jsparkSession"):
         return spark.sql(text)
     return run(spark, text)
+
+
+def _changes(spark: SparkSession, text: str, inner: Subqueries) -> ChangeResult | None:
+    """Run a statement that changes rows; nothing is done if it is none of our tables."""
+    statement = Statement(text)
+    if not any(statement.peek(*words) for words in _CHANGES):
+        return None
+    statement = Statement(inner.put_in(statement.text))
+    if statement.take("MERGE", "INTO"):
+        return _merge(spark, statement, inner)
+    if statement.take("UPDATE"):
+        return _update(spark, statement, inner)
+    statement.expect("DELETE", "FROM")
+    return _delete(spark, statement, inner)
 
 
 def _aliased(text: str) -> tuple[str, str, str]:
@@ -85,7 +96,7 @@ def _called(name: str, alias: str) -> Sequence[str]:
     return (alias,) if alias else parse_name(name)
 
 
-def _merge(spark: SparkSession, statement: Statement) -> ChangeResult:
+def _merge(spark: SparkSession, statement: Statement, inner: Subqueries) -> ChangeResult:
     name, may_cut, target = _changed(statement.until(("USING",)))
     ref = table_in(spark, name)
     called = _called(name, target)
@@ -100,6 +111,7 @@ def _merge(spark: SparkSession, statement: Statement) -> ChangeResult:
     clauses = _clauses(statement, called, None)
     if exists(ref) is None:
         raise TableNotFoundError(f"There is no table {ref}")
+    inner.look()
     source = _source(spark, what)
     cut = [] if may_cut else cut_columns(open_table(locate(ref)).schema)
     checks = NullChecks(cut, target, source.columns if cut else (), exact=minds_case(spark))
@@ -119,6 +131,7 @@ def _merge(spark: SparkSession, statement: Statement) -> ChangeResult:
         columns = spark_schema(open_table(locate(ref)).schema, truncate_nanos=True)
         plan = prepare(ref, columns, WriteOptions(mode="append", job_id=job))
         tried = plan.read_version if tried is None else tried
+        inner.look()
         merge = Merge(
             condition,
             clauses["matched"],
@@ -210,17 +223,17 @@ def _expressions(texts: dict[str, str]) -> dict[str, Column]:
     return {name: sf.expr(text) for name, text in texts.items()}
 
 
-def _update(spark: SparkSession, statement: Statement) -> ChangeResult:
+def _update(spark: SparkSession, statement: Statement, inner: Subqueries) -> ChangeResult:
     name, may_cut, alias = _changed(statement.until(("SET",)))
     ref = table_in(spark, name)
     statement.expect("SET")
     values = _expressions(assignments(statement.until(("WHERE",)), _called(name, alias)))
     where = statement.until() if statement.take("WHERE") else None
     alias = alias or ref.identifier[-1]
-    return update_rows(spark, ref, values, where, alias=alias, may_cut=may_cut)
+    return update_rows(spark, ref, values, where, alias=alias, may_cut=may_cut, look=inner.look)
 
 
-def _delete(spark: SparkSession, statement: Statement) -> ChangeResult | None:
+def _delete(spark: SparkSession, statement: Statement, inner: Subqueries) -> ChangeResult | None:
     """Delete rows; a table that is in no Lakeroot catalog is left to Spark."""
     name, may_cut, alias = _changed(statement.until(("WHERE",)))
     try:
@@ -233,4 +246,6 @@ def _delete(spark: SparkSession, statement: Statement) -> ChangeResult | None:
         return delete_rows(spark, ref, "true")
     statement.expect("WHERE")
     alias = alias or ref.identifier[-1]
-    return delete_where(spark, ref, statement.until(), alias=alias, may_cut=may_cut)
+    return delete_where(
+        spark, ref, statement.until(), alias=alias, may_cut=may_cut, look=inner.look
+    )
