@@ -26,7 +26,7 @@ from lakeroot.spark.fingerprints import of_function, of_sql
 from lakeroot.spark.fragment_notes import Finished, FragmentNotes, columns_of, key_of
 from lakeroot.spark.opening import open_table
 from lakeroot.spark.options import ReadOptions, table_alone
-from lakeroot.spark.planning import ReadPlan, missing_column, plan_read
+from lakeroot.spark.planning import ReadPlan, missing_column, only_held, plan_read
 from lakeroot.spark.resuming import NEVER, SAME, begun, check_resume
 from lakeroot.spark.scanning import reopened
 from lakeroot.spark.types import refuse_names
@@ -99,7 +99,8 @@ def backfill(
         if done is not None:
             return BackfillResult(done, 0, 0, already_done=True)
         _check(dataset, ref, values, reads)
-        plan = plan_read(ref, ReadOptions(version=dataset.version, truncate_nanos=True))
+        reading = ReadOptions(version=dataset.version, truncate_nanos=True)
+        plan = plan_read(ref, only_held(dataset.schema, reading))
         notes = begun(located, job_id, computes, resume, look_only=dry_run)
         seen = tuple(reads) if reads else None
         work = Backfill(located, job_id, notes, plan, values, seen, batch_size)

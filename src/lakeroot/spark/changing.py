@@ -8,7 +8,6 @@ from typing import Any
 import lance
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql import types as st
 
 from lakeroot.model.errors import ConcurrentModificationError, InvalidInputError, LakerootError
 from lakeroot.spark.catalogs import TableRef, locate
@@ -20,12 +19,14 @@ from lakeroot.spark.fitting import (
     kept_apart,
     minds_case,
     refuse_cut,
+    refuse_unheld,
     resolved,
+    rows_of,
     spelled_as,
 )
-from lakeroot.spark.opening import open_table
+from lakeroot.spark.opening import open_table, opened_for
 from lakeroot.spark.options import ReadOptions, WriteOptions, parse, table_alone
-from lakeroot.spark.planning import ReadPlan, ReadTask, missing_column, plan_read
+from lakeroot.spark.planning import ReadPlan, ReadTask, missing_column, only_held, plan_read
 from lakeroot.spark.reading import parallelism, planned
 from lakeroot.spark.row_changes import (
     ADDRESS,
@@ -59,7 +60,8 @@ def delete(
     """
     ref = table_alone(table, options, "where", "job_id", "dry_run")
     if dry_run:
-        rows, plan = planned(spark, ref, ReadOptions(filter=where, truncate_nanos=True))
+        reading = ReadOptions(filter=where, truncate_nanos=True)
+        rows, plan = planned(spark, ref, reading, for_change=True)
         with translated(f"Table {ref} cannot be read"):
             return ChangeResult(plan.version, deleted=rows.count())
     return delete_rows(spark, ref, where, job_id=job_id)
@@ -74,9 +76,11 @@ def delete_rows(
         done = done_before(ref, job_id)
         if done is not None:
             return done
-        plan = plan_read(
-            ref, ReadOptions(filter=where, truncate_nanos=True), parallelism=parallelism(spark)
-        )
+        options = ReadOptions(filter=where, truncate_nanos=True)
+        opened = opened_for(ref, options)
+        # Lance alone looks at the columns of the predicate.
+        options = only_held(opened.dataset.schema, options)
+        plan = plan_read(ref, options, parallelism=parallelism(spark), opened=opened)
         what = f"Rows of table {ref} cannot be deleted"
         work = partial(_delete_in, plan, where)
         parts = distribute(spark, plan.tasks, work, what=what, size=plan.bytes)
@@ -120,8 +124,9 @@ def delete_where(
 
     def attempt() -> ChangeResult:
         options = ReadOptions(with_row_address=True, truncate_nanos=True)
-        rows, plan = planned(spark, ref, options, exact=not may_cut)
+        rows, plan = planned(spark, ref, options, exact=not may_cut, for_change=True)
         look()
+        table = reopened(plan.scan).schema
         kept = [field for field in plan.schema.fields if field.name != "_rowaddr"]
         # Rows that go have no values: only the columns of the condition are read.
         nothing = [sf.lit(None).cast(field.dataType).alias(field.name) for field in kept]
@@ -134,8 +139,8 @@ def delete_where(
             )
 
         with translated(f"Rows of table {ref} cannot be deleted like this"):
-            changes = resolved(chosen, rows, plan.schema, ref)
-        writing = prepare(ref, st.StructType(kept), WriteOptions(mode="append"))
+            changes = resolved(chosen, rows, table, ref)
+        writing = prepare(ref, rows_of(table), WriteOptions(mode="append"))
         if writing.read_version != plan.version:
             raise ConcurrentModificationError(f"Table {ref} changed while the delete was planned")
         return apply_changes(changes, writing, max(parallelism(spark), len(plan.tasks)))
@@ -206,12 +211,13 @@ def update_rows(
         if done is not None:
             return done
         options = ReadOptions(with_row_address=True, truncate_nanos=True)
-        rows, plan = planned(spark, ref, options, exact=not may_cut)
+        rows, plan = planned(spark, ref, options, exact=not may_cut, for_change=True)
         look()
+        table = reopened(plan.scan).schema
         names = [name for name in plan.schema.fieldNames() if name != "_rowaddr"]
-        new = _by_column(values, names, ref, exact=minds_case(spark))
-        kind = st.StructType([plan.schema[name] for name in names])
-        writing = prepare(ref, kind, WriteOptions(mode="append", job_id=job_id))
+        new = _by_column(values, table.names, ref, exact=minds_case(spark))
+        refuse_unheld(new, table, ref)
+        writing = prepare(ref, rows_of(table), WriteOptions(mode="append", job_id=job_id))
         if writing.read_version != plan.version:
             raise ConcurrentModificationError(f"Table {ref} changed while the update was planned")
         apart = kept_apart(writing.schema)
@@ -232,7 +238,7 @@ def update_rows(
 
         cut = cut_columns(writing.schema)
         with translated(f"Table {ref} cannot be updated like this"):
-            changes = resolved(changed, rows, plan.schema, ref)
+            changes = resolved(changed, rows, table, ref)
         if not may_cut:
             refuse_cut(new, rows.drop(*cut).alias(alias), cut, ref)
         if dry_run:

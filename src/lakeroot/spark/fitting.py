@@ -1,6 +1,6 @@
 """Decide, before any job runs, whether rows of a Spark schema fit a table."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
@@ -16,7 +16,7 @@ from lakeroot.model.errors import (
 from lakeroot.spark.catalogs import TableRef
 from lakeroot.spark.failures import nearest
 from lakeroot.spark.options import WriteOptions
-from lakeroot.spark.types import input_schema, is_blob, spark_schema
+from lakeroot.spark.types import input_schema, is_blob, is_held, spark_schema
 
 _WIDENS: dict[type, tuple[type, ...]] = {
     st.ByteType: (st.ShortType, st.IntegerType, st.LongType),
@@ -32,11 +32,13 @@ def fit(schema: st.StructType, table: pa.Schema, name: str) -> pa.Schema:
 
     Columns that the rows lack become null. Types may widen; nothing is cut off or guessed.
     """
-    known = spark_schema(table, truncate_nanos=True)
+    known = rows_of(table)
     given = {field.name: field for field in schema.fields}
     for field in schema.fields:
         if field.name not in known.fieldNames():
             raise _unknown(field.name, known.fieldNames(), name)
+        if not isinstance(field.dataType, st.NullType):
+            refuse_unheld([field.name], table, name)
         have, want = field.dataType, known[field.name].dataType
         vector = pa.types.is_fixed_size_list(table.field(field.name).type)
         if not holds(want, have, vector=vector):
@@ -51,6 +53,32 @@ def fit(schema: st.StructType, table: pa.Schema, name: str) -> pa.Schema:
                 f"Column {field.name!r} of table {name} takes no nulls, and the rows lack it"
             )
     return input_schema(table)
+
+
+def rows_of(table: pa.Schema) -> st.StructType:
+    """Return the Spark schema of rows that are made for a table.
+
+    Of a column that Spark cannot hold, rows have no values.
+    """
+    known = [
+        spark_schema(pa.schema([field]), truncate_nanos=True).fields[0]
+        if is_held(field)
+        else st.StructField(field.name, st.NullType())
+        for field in table
+    ]
+    return st.StructType(known)
+
+
+def refuse_unheld(names: Iterable[str], table: pa.Schema, ref: TableRef | str) -> None:
+    """Refuse to compute with columns that Spark cannot hold, or to make values of them."""
+    for name in names:
+        if name in table.names and not is_held(table.field(name)):
+            raise InvalidInputError(
+                f"Column {name!r} of table {ref} has the type {table.field(name).type}, which Spark"
+                " cannot hold",
+                fix="Leave the column out, or let Lance compute with it: the predicates of `delete`"
+                " and the expressions of `backfill` are in its SQL",
+            )
 
 
 def _unknown(column: str, known: Sequence[str], name: str) -> TableSchemaValidationError:
@@ -174,9 +202,10 @@ def _decimal_holds(want: st.DecimalType, have: st.DataType) -> bool:
 def kept_apart(schema: pa.Schema) -> list[str]:
     """Name the columns whose values do not go through Spark while a job leaves them as they are.
 
-    Spark's timestamps have no nanoseconds, and it computes nothing with times of day by itself.
+    Spark's timestamps have no nanoseconds, it computes nothing with times of day by itself, and
+    some types it does not know.
     """
-    return [field.name for field in schema if _holds(field.type, _is_apart)]
+    return [field.name for field in schema if _holds(field.type, _is_apart) or not is_held(field)]
 
 
 def cut_columns(schema: pa.Schema) -> list[str]:
@@ -214,9 +243,10 @@ def inexact(cut: Sequence[str], ref: TableRef) -> InvalidInputError:
 
 
 def resolved(
-    made: Callable[[DataFrame], DataFrame], rows: DataFrame, whole: st.StructType, ref: TableRef
+    made: Callable[[DataFrame], DataFrame], rows: DataFrame, table: pa.Schema, ref: TableRef
 ) -> DataFrame:
     """Make a frame of rows, and have Spark look at it; if it lacks columns, say why it does."""
+    whole = rows_of(table)
 
     def possible(names: Sequence[str]) -> bool:
         nulls = (sf.lit(None).cast(whole[name].dataType).alias(name) for name in names)
@@ -233,6 +263,7 @@ def resolved(
         lacks = [name for name in whole.fieldNames() if name not in rows.columns]
         if lacks and possible(lacks):
             needed = [name for name in lacks if not possible([n for n in lacks if n != name])]
+            refuse_unheld(needed, table, ref)
             raise inexact(needed, ref) from None
         raise
     return frame

@@ -22,7 +22,9 @@ from lakeroot.spark.fitting import (
     kept_apart,
     minds_case,
     refuse_cut,
+    refuse_unheld,
     resolved,
+    rows_of,
     spelled_as,
 )
 from lakeroot.spark.null_checks import answered, computed
@@ -37,7 +39,7 @@ from lakeroot.spark.row_changes import (
     apply_changes,
     foretold,
 )
-from lakeroot.spark.types import spark_schema
+from lakeroot.spark.types import held
 from lakeroot.spark.write_tasks import WritePlan, target_of
 from lakeroot.spark.writing import newest_at
 
@@ -127,15 +129,16 @@ def merge_changes(
         with_row_address=True,
         truncate_nanos=True,
     )
-    rows, reading = planned(spark, ref, options, exact=not may_cut)
+    rows, reading = planned(spark, ref, options, exact=not may_cut, for_change=True)
     dataset: Any = target_of(plan)
     if merge.asked:
         cut = cut_columns(dataset.schema)
         seen = set(cut) <= set(rows.columns)
-        whole = rows if seen else planned(spark, ref, options)[0]
+        whole = rows if seen else planned(spark, ref, options, for_change=True)[0]
         with translated(f"Rows cannot be merged into table {ref} like this"):
             rows = answered(whole, merge.asked) if seen else computed(whole, merge.asked).drop(*cut)
-    schema = spark_schema(dataset.schema, truncate_nanos=True)
+    known = rows_of(dataset.schema)
+    schema = st.StructType([known[name] for name in held(dataset.schema)])
     # Columns that come with this very merge hold null in the rows that are there.
     apart = kept_apart(dataset.schema)
     absent = [field for field in schema.fields if field.name not in rows.columns]
@@ -148,7 +151,10 @@ def merge_changes(
         (bool(merge.not_matched), bool(merge.not_matched_by_source)), "inner"
     )
     case = minds_case(spark)
-    merge = named_as(merge, schema.fieldNames(), ref, exact=case)
+    merge = named_as(merge, dataset.schema.names, ref, exact=case)
+    clauses = (*merge.matched, *merge.not_matched, *merge.not_matched_by_source)
+    for clause in clauses:
+        refuse_unheld(clause.values or (), dataset.schema, ref)
 
     def marked(these: DataFrame) -> DataFrame:
         return these.withColumn(mark, sf.lit(1)).alias(merge.names[0])
@@ -164,9 +170,9 @@ def merge_changes(
         )
 
     with translated(f"Rows cannot be merged into table {ref} like this"):
-        changes = resolved(changed, rows, schema, ref)
+        changes = resolved(changed, rows, dataset.schema, ref)
     cut = [] if may_cut else cut_columns(dataset.schema)
-    for clause in (*merge.matched, *merge.not_matched, *merge.not_matched_by_source):
+    for clause in clauses:
         if set(clause.values or ()) & set(cut):
             refuse_cut(clause.values or {}, marked(rows.drop(*cut)).crossJoin(given), cut, ref)
     return changes, max(parallelism(spark), len(reading.tasks))

@@ -20,7 +20,7 @@ from lakeroot.spark.failures import nearest
 from lakeroot.spark.opening import Opened, opened_for, unpacked
 from lakeroot.spark.options import ReadOptions
 from lakeroot.spark.sizes import batch_rows, fragment_bytes, projected_bytes
-from lakeroot.spark.types import exchange_schema, spark_schema
+from lakeroot.spark.types import exchange_schema, held, spark_schema
 from lakeroot.tables.expressions import whole
 
 # A Python task costs about 50 ms however little it reads, so small fragments share tasks.
@@ -163,6 +163,18 @@ def read_schema(dataset: lance.LanceDataset, ref: TableRef, options: ReadOptions
     if options.with_row_address:
         extra.append(st.StructField("_rowaddr", st.LongType()))
     return st.StructType([*schema.fields, *extra])
+
+
+def only_held(table: pa.Schema, options: ReadOptions) -> ReadOptions:
+    """Leave out the columns that Spark cannot hold, for a job that may need none of them.
+
+    Where there is no other, the addresses of rows stand for them.
+    """
+    names = held(table)
+    if len(names) == len(table):
+        return options
+    by_address = options.with_row_address or not names
+    return replace(options, columns=tuple(names), with_row_address=by_address)
 
 
 def missing_column(

@@ -11,7 +11,7 @@ from lakeroot.spark.catalogs import TableRef
 from lakeroot.spark.fitting import cut_columns
 from lakeroot.spark.opening import opened_for
 from lakeroot.spark.options import ReadOptions, parse, table_of
-from lakeroot.spark.planning import ReadPlan, plan_read
+from lakeroot.spark.planning import ReadPlan, only_held, plan_read
 from lakeroot.spark.scanning import batches, few
 from lakeroot.spark.workers import begin
 
@@ -30,16 +30,24 @@ def read(spark: SparkSession, table: str | None = None, **options: Any) -> DataF
 
 
 def planned(
-    spark: SparkSession, ref: TableRef, options: ReadOptions, *, exact: bool = False
+    spark: SparkSession,
+    ref: TableRef,
+    options: ReadOptions,
+    *,
+    exact: bool = False,
+    for_change: bool = False,
 ) -> tuple[DataFrame, ReadPlan]:
     """Plan a read of the whole of what the options say, and make the best frame of it.
 
     With `exact`, whoever chooses rows by a column with nanoseconds does so by all of them, or is
-    refused; where Lance cannot be asked to compare it, the frame lacks the column.
+    refused; where Lance cannot be asked to compare it, the frame lacks the column. A read
+    `for_change` lacks the columns that Spark cannot hold: rows can be changed without them.
     """
     from lakeroot.spark.spark_sql.frames import local, relation
 
     opened = opened_for(ref, options)
+    if for_change:
+        options = only_held(opened.dataset.schema, options)
     found = few if options.filter is not None or options.is_search else None
     plan = plan_read(
         ref, options, parallelism=parallelism(spark), opened=opened, spread=True, few=found

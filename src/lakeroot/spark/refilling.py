@@ -24,7 +24,7 @@ from lakeroot.spark.failures import translated
 from lakeroot.spark.fragment_notes import Finished, FragmentNotes, columns_of, key_of
 from lakeroot.spark.opening import open_table
 from lakeroot.spark.options import ReadOptions, table_alone
-from lakeroot.spark.planning import ReadPlan, missing_column, plan_read
+from lakeroot.spark.planning import ReadPlan, missing_column, only_held, plan_read
 from lakeroot.spark.scanning import reopened
 from lakeroot.tables.expressions import whole, whole_or_none
 
@@ -76,7 +76,8 @@ def refill(
         if column not in dataset.schema.names:
             raise missing_column(column, ref, dataset.schema.names)
         check_sql(dataset, ref, column, expression, where)
-        plan = plan_read(ref, ReadOptions(version=dataset.version, truncate_nanos=True))
+        reading = ReadOptions(version=dataset.version, truncate_nanos=True)
+        plan = plan_read(ref, only_held(dataset.schema, reading))
         work = Refill(located, plan, column, expression, where, batch_size)
         return _run(spark, work, dataset, job_id)
 

@@ -65,6 +65,20 @@ def spark_schema(schema: pa.Schema, *, truncate_nanos: bool = False) -> st.Struc
     )
 
 
+def held(schema: pa.Schema) -> list[str]:
+    """Name the columns that Spark can hold, were it without nanoseconds."""
+    return [field.name for field in schema if is_held(field)]
+
+
+def is_held(field: pa.Field) -> bool:
+    """Tell whether Spark can hold a column, were it without nanoseconds."""
+    try:
+        _spark_field(field, field.name, truncate_nanos=True)
+    except InvalidInputError:
+        return False
+    return True
+
+
 def _spark_field(field: pa.Field, path: str, *, truncate_nanos: bool) -> st.StructField:
     kind = _spark_type(field.type, path, truncate_nanos=truncate_nanos)
     metadata: dict[str, Any] = _vectors(field.type, VECTOR_KEY)

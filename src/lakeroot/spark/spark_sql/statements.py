@@ -16,7 +16,7 @@ from lakeroot.model.errors import InvalidInputError, TableNotFoundError
 from lakeroot.spark.catalogs import exists, locate, parse_name
 from lakeroot.spark.changing import delete_rows, delete_where, update_rows
 from lakeroot.spark.distribute import until_uncontested
-from lakeroot.spark.fitting import cut_columns, minds_case
+from lakeroot.spark.fitting import cut_columns, minds_case, rows_of
 from lakeroot.spark.merge_clauses import Clause, Merge, lost_answer, merge_rows
 from lakeroot.spark.null_checks import NullChecks
 from lakeroot.spark.opening import open_table
@@ -26,7 +26,6 @@ from lakeroot.spark.spark_sql.connect import run, summary
 from lakeroot.spark.spark_sql.connect_queries import Subqueries, query
 from lakeroot.spark.spark_sql.installing import table_in
 from lakeroot.spark.spark_sql.scanning import Statement, assignments, settings, split, unquoted
-from lakeroot.spark.types import spark_schema
 from lakeroot.spark.writing import prepare
 
 _ALIASED = re.compile(
@@ -128,7 +127,7 @@ def _merge(spark: SparkSession, statement: Statement, inner: Subqueries) -> Chan
         if done is not None:
             return done
         # The clauses decide what is written, so the rows have exactly the table's own columns.
-        columns = spark_schema(open_table(locate(ref)).schema, truncate_nanos=True)
+        columns = rows_of(open_table(locate(ref)).schema)
         plan = prepare(ref, columns, WriteOptions(mode="append", job_id=job))
         tried = plan.read_version if tried is None else tried
         inner.look()
