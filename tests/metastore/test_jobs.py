@@ -86,6 +86,16 @@ def test_a_job_that_a_clean_up_forgot_is_not_found(metastore, objects, another):
     assert not found(another(), "one")
 
 
+def test_a_job_is_found_behind_many_others(metastore):
+    with with_table(metastore).transaction() as txn:
+        named(txn, "one")
+    for number in range(40):
+        append(metastore, f"data/{number}")
+
+    assert found(metastore, "one")
+    assert not found(metastore, "two")
+
+
 def test_a_job_is_looked_for_so_far_back_and_no_further(metastore, monkeypatch):
     monkeypatch.setattr("lakeroot.metastore.jobs.HISTORY_SEARCHED", 3)
     with with_table(metastore).transaction() as txn:

@@ -2,6 +2,7 @@
 
 import heapq
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, NamedTuple
 
 from lakeroot.metastore.index import Index
@@ -13,6 +14,8 @@ JOB: Final = "lakeroot.job"
 
 # How far back a job looks for what it has done; a job is retried soon or never.
 HISTORY_SEARCHED: Final = 1000
+# In a bucket each entry is a request, and a new job looks at all of them.
+_SIDE_BY_SIDE: Final = 16
 _ID, _TABLE, _DID = "id", "table", "did"
 
 
@@ -35,10 +38,12 @@ def find_job(view: View, table: str, job: str) -> DoneJob | None:
     """
     index = view.log.index
     kept = {n for n in _changes(index, table) if index.horizon <= n <= view.snapshot.sequence}
-    for sequence in heapq.nlargest(HISTORY_SEARCHED, kept):
-        entry = view.log.entry(sequence) if sequence > 0 else None
-        if entry is not None and _is_same(entry.facts, job, table):
-            return DoneJob(entry.txn_id, entry.facts[JOB].get(_DID) or {})
+    newest = [sequence for sequence in heapq.nlargest(HISTORY_SEARCHED, kept) if sequence > 0]
+    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+        for begin in range(0, len(newest), _SIDE_BY_SIDE):
+            for entry in pool.map(view.log.entry, newest[begin : begin + _SIDE_BY_SIDE]):
+                if entry is not None and _is_same(entry.facts, job, table):
+                    return DoneJob(entry.txn_id, entry.facts[JOB].get(_DID) or {})
     return None
 
 
