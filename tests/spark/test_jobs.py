@@ -322,11 +322,16 @@ def test_a_scalar_index_is_built_and_used(spark, root, people, column, kind, que
         ("id", "BLOOMFILTER", "id = 7"),
         ("labels", "LABEL_LIST", "array_has_any(labels, ['l1'])"),
         ("text", "NGRAM", "contains(text, 'word7')"),
+        ("place.at", "BTREE", "place.at = 7"),
+        ("place.in.city", "BITMAP", "place.in.city = 'c1'"),
     ],
 )
 def test_every_kind_of_scalar_index_is_built_and_used(spark, root, catalog, column, kind, query):
     rows = spark.range(0, 40, 1, 2).selectExpr(
-        "id", "array(concat('l', id % 4)) AS labels", "concat('some word', id % 10) AS text"
+        "id",
+        "array(concat('l', id % 4)) AS labels",
+        "concat('some word', id % 10) AS text",
+        "named_struct('at', id, 'in', named_struct('city', concat('c', id % 3))) AS place",
     )
     lakeroot.spark.write(rows, "shop.many", root=root)
     table = lance.dataset(where(catalog, "shop", "many"))
@@ -380,6 +385,8 @@ def test_an_impossible_index_is_refused(spark, root, people):
         lakeroot.spark.index(spark, "shop.people", root=root, column="id", kind="BTRE")
     with pytest.raises(InvalidInputError, match="int64"):
         lakeroot.spark.index(spark, "shop.people", root=root, column="id", kind="IVF_PQ")
+    with pytest.raises(TableColumnNotFoundError, match="'id.in'"):
+        lakeroot.spark.index(spark, "shop.people", root=root, column="id.in", kind="BTREE")
 
 
 def test_files_come_in_and_go_out(spark, root, catalog, tmp_path):

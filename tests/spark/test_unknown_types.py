@@ -175,3 +175,10 @@ def test_a_table_of_nothing_else_can_be_changed_too(spark, root, catalog):
     assert told.deleted == done.deleted == 1
     lakeroot.spark.backfill(spark, "shop.o", root=root, values={"one": "1"}, job_id="one")
     assert lance.dataset(location).to_table()["one"].to_pylist() == [1, 1]
+
+
+def test_such_a_column_can_have_an_index(spark, root, place):
+    lakeroot.spark.index(spark, "shop.t", root=root, column="at", kind="BTREE")
+    table = lance.dataset(place)
+    assert "ScalarIndexQuery" in table.scanner(filter=f"at = {SECOND}").explain_plan()
+    assert table.to_table(filter=f"at = {SECOND}")["id"].to_pylist() == [2]

@@ -19,9 +19,17 @@ from lakeroot.spark.distribute import distribute, until_uncontested
 from lakeroot.spark.failures import damage, nearest, translated
 from lakeroot.spark.opening import open_table
 from lakeroot.spark.options import ReadOptions, table_alone
-from lakeroot.spark.planning import ReadPlan, ReadTask, missing_column, pack, plan_read
+from lakeroot.spark.planning import (
+    ReadPlan,
+    ReadTask,
+    missing_column,
+    only_held,
+    pack,
+    plan_read,
+)
 from lakeroot.spark.reading import parallelism
 from lakeroot.spark.scanning import reopened
+from lakeroot.spark.sizes import projected_bytes
 
 SCALAR = ("BTREE", "BITMAP", "LABEL_LIST", "NGRAM", "ZONEMAP", "BLOOMFILTER", "INVERTED")
 VECTOR = ("IVF_PQ", "IVF_FLAT")
@@ -116,9 +124,10 @@ def index(
 ) -> IndexResult:
     """Build an index over a column: each task over some fragments, all in one commit.
 
-    `kind` is BTREE, BITMAP, LABEL_LIST, NGRAM, ZONEMAP, BLOOMFILTER, INVERTED (full text), or
-    IVF_PQ and IVF_FLAT for vectors, with `metric`, `partitions` and `sub_vectors`. A dry run checks
-    that the index can be built, and needs no Spark.
+    `column` may be a field of a struct, as `column.field`. `kind` is BTREE, BITMAP, LABEL_LIST,
+    NGRAM, ZONEMAP, BLOOMFILTER, INVERTED (full text), or IVF_PQ and IVF_FLAT for vectors, with
+    `metric`, `partitions` and `sub_vectors`. A dry run checks that the index can be built, and
+    needs no Spark.
     """
     own = ("column", "kind", "name", "replace", "metric", "partitions", "sub_vectors", "dry_run")
     ref = table_alone(table, options, *own)
@@ -149,18 +158,34 @@ def index(
 
 
 def _check_column(dataset: lance.LanceDataset, ref: TableRef, column: str, kind: str) -> None:
-    names = dataset.schema.names
-    if column not in names:
-        raise missing_column(column, ref, names)
-    known = _kinds_for(dataset.schema.field(column).type)
+    field = _field(dataset.schema, column)
+    if field is None:
+        raise missing_column(column, ref, dataset.schema.names)
+    known = _kinds_for(field.type)
+    if column not in dataset.schema.names:
+        known = tuple(each for each in known if each in SCALAR)  # Lance trains whole columns alone.
     if kind not in known:
         raise InvalidInputError(
             f"Column {column!r} of table {ref} cannot have an index of kind {kind}",
-            f"it holds {dataset.schema.field(column).type}",
+            f"it holds {field.type}",
             f"Use {', '.join(known)}" if known else "",
         )
     if not dataset.get_fragments():
         raise InvalidInputError(f"Table {ref} is empty", fix="Write rows first, then index them")
+
+
+def _field(schema: pa.Schema, path: str) -> pa.Field | None:
+    """Find a column, or a field inside of structs."""
+    if path in schema.names:
+        return schema.field(path)
+    first, *inner = path.split(".")
+    found = schema.field(first) if first in schema.names else None
+    for name in inner:
+        if found is None or not pa.types.is_struct(found.type):
+            return None
+        at = found.type.get_field_index(name)
+        found = found.type.field(at) if at >= 0 else None
+    return found
 
 
 def _kinds_for(kind: pa.DataType) -> tuple[str, ...]:
@@ -245,10 +270,11 @@ def _built(
     arguments: dict[str, Any],
 ) -> IndexResult:
     # Lance reads the column itself, nanoseconds and all.
-    options = ReadOptions(version=dataset.version, columns=(column,), truncate_nanos=True)
-    plan = plan_read(ref, options)
+    options = ReadOptions(version=dataset.version, truncate_nanos=True)
+    plan = plan_read(ref, only_held(dataset.schema, options))
     sizes = {f.fragment_id: max(1, f.count_rows()) for f in dataset.get_fragments()}
-    small = plan.bytes < (8 << 20)
+    whole = column if column in dataset.schema.names else column.split(".")[0]
+    small = projected_bytes(dataset, [whole]) < (8 << 20)
     tasks = pack(sizes, 1 if small else parallelism(spark))
     what = f"The index {name!r} of table {ref} cannot be built"
     work = partial(_index_in, plan, column, kind, name, arguments)
