@@ -385,7 +385,7 @@ def test_an_impossible_index_is_refused(spark, root, people):
         lakeroot.spark.index(spark, "shop.people", root=root, column="id", kind="BTRE")
     with pytest.raises(InvalidInputError, match="int64"):
         lakeroot.spark.index(spark, "shop.people", root=root, column="id", kind="IVF_PQ")
-    with pytest.raises(TableColumnNotFoundError, match="'id.in'"):
+    with pytest.raises(TableColumnNotFoundError, match=r"'id\.in'"):
         lakeroot.spark.index(spark, "shop.people", root=root, column="id.in", kind="BTREE")
 
 
