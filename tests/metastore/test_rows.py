@@ -331,6 +331,15 @@ def test_rows_that_are_none_are_refused(metastore: Metastore, bad: Any) -> None:
     assert rows(metastore) == []
 
 
+def test_one_column_to_match_may_be_given_as_a_name(metastore: Metastore) -> None:
+    table_in(metastore, KEYED)
+    change(metastore, "upsert", [row(1, "x", 1), row(2, "x", 2)])
+    with pytest.raises(InvalidInputError, match="'ab'"):
+        change(metastore, "delete", [{"a": 1, "b": "x"}], on="ab")
+    change(metastore, "delete", [{"v": 1}], on="v")
+    assert [one["a"] for one in rows(metastore)] == [2]
+
+
 def test_a_delete_needs_the_columns_it_matches(metastore: Metastore) -> None:
     table_in(metastore, KEYED)
     change(metastore, "upsert", [row(1, "x", 1)])

@@ -70,6 +70,12 @@ def files(root: str) -> list[tuple[str, int]]:
     return sorted((str(path), path.stat().st_mtime_ns) for path in found)
 
 
+def test_rows_are_deleted_by_the_name_of_one_column(spark, root, store) -> None:
+    frame = spark.createDataFrame([("Oslo",)], "city string")
+    on_spark.delete(frame, "shop.plain", root=root, on="city")
+    assert of(root, "plain") == [ROWS[1]]
+
+
 def deltas(store: Metastore, table: str) -> list[Any]:
     view = store.view()
     stream = view.stream("shop", table)

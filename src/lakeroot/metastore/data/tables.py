@@ -73,9 +73,10 @@ class TableWriter:
         columns = tuple(fitted.column_names) if is_partial else None
         return self._change(StepKind.UPSERT, fitted, keys, columns)
 
-    def delete(self, rows: Any, on: Iterable[str] | None = None) -> list[Delta]:
+    def delete(self, rows: Any, on: str | Iterable[str] | None = None) -> list[Delta]:
         """Delete the rows that are equal to the given ones in some columns, or the merge keys."""
         table = self._given(rows)
+        on = (on,) if isinstance(on, str) else on  # Not its letters.
         keys = tuple(on) if on is not None else self._schema.merge_keys or tuple(table.column_names)
         unknown = [name for name in keys if self._schema.field(name) is None]
         if unknown or not keys:

@@ -51,11 +51,12 @@ def delete(
     table: str,
     *,
     root: str | None = None,
-    on: Iterable[str] | None = None,
+    on: str | Iterable[str] | None = None,
     **options: Any,
 ) -> RowsResult:
     """Delete the rows that are equal to the given ones in some columns, or the merge keys."""
-    keys = None if on is None else tuple(on)
+    # One name is a string too, and so are its letters.
+    keys = (on,) if isinstance(on, str) else None if on is None else tuple(on)
     change = _change(RowsResult, table, root, options, "on")
     return change.run(frame.sparkSession, lambda w: w.delete(frame, keys))
 
