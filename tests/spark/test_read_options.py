@@ -161,3 +161,58 @@ def test_properties_of_a_catalog_are_given_together_or_one_by_one():
     assert together == alone
     with pytest.raises(InvalidInputError, match=r"it takes a dictionary.*`property.uri`"):
         table_of({**named, "properties": "uri=http://here"})
+
+
+@pytest.fixture
+def points(catalog):
+    """Points on a line, in two files: the nearest to 0 are the first."""
+    flat = pa.array([float(number) for number in range(40)], pa.float32())
+    data = pa.table({"id": range(20), "v": pa.FixedSizeListArray.from_arrays(flat, 2)})
+    return put(catalog, "shop.points", data, max_rows_per_file=10)
+
+
+def ids(frame):
+    return sorted(row.id for row in frame.select("id").collect())
+
+
+@pytest.mark.parametrize("tasks", [{}, {"partitions": 2}], ids=["driver", "tasks"])
+def test_a_filter_comes_before_a_search_unless_it_is_told_to_come_after(
+    spark, root, lake, points, tasks
+):
+    options = {"vector": "[0, 0]", "k": 5, **tasks}
+    for where, before, after in (
+        ("id >= 10", [10, 11, 12, 13, 14], []),
+        ("id % 2 = 1", [1, 3, 5, 7, 9], [1, 3]),
+    ):
+        asked = {**options, "filter": where}
+        for frame in through_doors(spark, root, lake, "shop.points", **asked):
+            assert ids(frame) == before
+        for frame in through_doors(spark, root, lake, "shop.points", **asked, prefilter="false"):
+            assert ids(frame) == after
+
+
+def test_a_search_looks_at_all_rows_when_it_may_not_use_the_index(spark, root, lake, points):
+    lance.dataset(points).create_index("v", "IVF_FLAT", metric="l2", num_partitions=2)
+    near = {"vector": "[0, 0]", "k": 20, "nprobes": 1}
+    for frame in through_doors(spark, root, lake, "shop.points", **near):
+        assert 0 < frame.count() < 20, "one part of the index has not all rows"
+    for frame in through_doors(spark, root, lake, "shop.points", **near, useIndex="false"):
+        assert ids(frame) == list(range(20))
+
+
+def test_the_metric_says_what_is_near(spark, root, lake, catalog):
+    vectors = [[2.0, 0.1], [1.0, 0.5], [9.0, 9.0]]
+    kind = pa.list_(pa.float32(), 2)
+    put(
+        catalog, "shop.t", pa.table({"id": ["along", "close", "far"], "v": pa.array(vectors, kind)})
+    )
+    orders = {
+        "l2": ["close", "along", "far"],
+        "cosine": ["along", "close", "far"],
+        "dot": ["far", "along", "close"],
+    }
+    for metric, order in orders.items():
+        for k in (1, 2):
+            near = {"vector": "[1, 0]", "k": k, "metric": metric}
+            for frame in through_doors(spark, root, lake, "shop.t", **near):
+                assert ids(frame) == sorted(order[:k])

@@ -379,3 +379,20 @@ def test_a_strict_commit_takes_the_next_version_or_none(tmp_path):
         p.name for p in (tmp_path / "t.lance" / "_versions").iterdir() if "manifest-" in p.name
     ]
     assert staged == []
+
+
+@pytest.mark.parametrize("door", ["function", "source"])
+def test_files_are_of_the_version_and_hold_the_rows_that_are_asked_for(spark, root, catalog, door):
+    for version, numbers in (("2.0", (2, 0)), ("2.1", (2, 1))):
+        name = f"t{version[-1]}"
+        options = {"root": root, "storageVersion": version, "maxRowsPerFile": 4}
+        for _ in range(2):
+            if door == "function":
+                lakeroot.spark.write(frame(spark, 0, 20), f"shop.{name}", **options)
+            else:
+                writer = frame(spark, 0, 20).write.format("lakeroot").options(**options)
+                writer.mode("append").save(f"shop.{name}")
+        fragments = lance.dataset(where(catalog, "shop", name)).get_fragments()
+        assert [each.count_rows() for each in fragments] == [4, 4, 2] * 4
+        files = [file for each in fragments for file in each.metadata.files]
+        assert {(file.file_major_version, file.file_minor_version) for file in files} == {numbers}

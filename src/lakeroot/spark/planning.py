@@ -129,7 +129,8 @@ def plan_read(
     left = size if expected is None else size * min(expected, rows) // max(rows, 1)
     if here is not None:
         tasks: tuple[ReadTask, ...] = (ReadTask(None),)
-    elif spread and expected is None and "nearest" in arguments:
+    elif spread and expected is None and arguments.get("prefilter"):
+        # What is filtered after the search must be found among all rows first, by one task.
         searched = projected_bytes(dataset, [arguments["nearest"]["column"]])
         tasks = _fragment_groups(dataset, options, searched, parallelism)
     else:
