@@ -2,19 +2,20 @@
 
 import json
 import shutil
-import socket
 import subprocess
 import sysconfig
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
 
 import boto3
+
+from tests.ports import free_ports
 
 ACCESS_KEY = "lakeroot-tests"
 SECRET_KEY = "a-secret-that-must-never-be-seen"
@@ -47,10 +48,10 @@ def running(directory: Path) -> Iterator[S3]:
     keys = directory / "keys.json"
     keys.parent.mkdir(parents=True, exist_ok=True)
     keys.write_text(json.dumps(_IDENTITIES))
-    port = _free_ports(1)[0]
+    port, *others = free_ports(8)
     with (directory / "log").open("wb") as log:
         process = subprocess.Popen(
-            [program, *_arguments(directory, port)], stdout=log, stderr=subprocess.STDOUT
+            [program, *_arguments(directory, port, others)], stdout=log, stderr=subprocess.STDOUT
         )
     try:
         server = S3(
@@ -82,8 +83,7 @@ _IDENTITIES = {
 }
 
 
-def _arguments(directory: Path, port: int) -> list[str]:
-    others = _free_ports(7)
+def _arguments(directory: Path, port: int, others: list[int]) -> list[str]:
     names = ("master", "master.grpc", "volume", "volume.grpc", "filer", "filer.grpc", "s3.grpc")
     ports = {
         f"-{name.partition('.')[0]}.port{'.grpc' if name.endswith('grpc') else ''}={number}"
@@ -107,15 +107,6 @@ def _arguments(directory: Path, port: int) -> list[str]:
         f"-s3.config={directory / 'keys.json'}",
         *sorted(ports),
     ]
-
-
-def _free_ports(count: int) -> list[int]:
-    # All are held until the last is found, so that no two are the same.
-    with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
 
 
 def _make_bucket(server: S3, process: subprocess.Popen[bytes], log: Path) -> None:

@@ -21,6 +21,7 @@ from lakeroot.model.errors import LakerootError
 from lakeroot.server import Settings, serving
 from lakeroot.storage.iceberg_rest.client import Client
 from lakeroot.storage.iceberg_rest.config import read_config
+from tests.ports import free_ports
 
 ACCESS_KEY = "lakeroot-test"
 SECRET_KEY = "not-a-secret-0123456789"
@@ -59,7 +60,7 @@ class Weed:
 @contextmanager
 def weed(directory: Path) -> Iterator[Weed]:
     """Start SeaweedFS on free loopback ports, and end the process that was started."""
-    master, volume, filer, s3, catalog, lance = _free_ports(6)
+    master, volume, filer, s3, catalog, lance = free_ports(6)
     command = [
         str(Path(sys.executable).with_name("weed")),
         "mini",
@@ -110,24 +111,6 @@ def _await_ready(running: Weed, process: "subprocess.Popen[bytes]", log: Path) -
             return
         time.sleep(0.2)
     raise AssertionError(f"SeaweedFS does not start: {log.read_text(errors='replace')[-2000:]}")
-
-
-def _free_ports(count: int) -> list[int]:
-    """Find ports that are free, with the port 10,000 above each, which SeaweedFS takes for gRPC."""
-    found: list[int] = []
-    while len(found) < count:
-        with socket.socket() as low, socket.socket() as high:
-            low.bind(("127.0.0.1", 0))
-            port = low.getsockname()[1] % 30_000 + 15_000
-            try:
-                with socket.socket() as again:
-                    again.bind(("127.0.0.1", port))
-                    high.bind(("127.0.0.1", port + 10_000))
-            except OSError:
-                continue
-            if port not in found:
-                found.append(port)
-    return found
 
 
 Reply = tuple[int, object] | tuple[int, object, dict[str, str]]
