@@ -19,6 +19,7 @@ from lakeroot.model.errors import (
     TableNotFoundError,
 )
 from lakeroot.spark import pipelines
+from tests.cli.running import Run
 from tests.server.processes import served
 from tests.spark.conftest import put
 
@@ -173,6 +174,43 @@ def test_a_source_that_cannot_be_read_is_bad_input_and_makes_no_table(
     assert "not one record" in refused("words.txt", format="json").why
     assert "maybe" in refused("whole.parquet", reader={"mergeSchema": "maybe"}).why
     assert "LNG" in refused("whole.parquet", schema="id lng").why
+    assert catalog.list_tables({"id": ["shop"]}).tables == []
+
+
+def test_orc_files_come_in_with_all_their_types_once(spark, root, catalog, tmp_path: Path) -> None:
+    columns = (
+        "id, string(id) AS word, named_struct('a', id, 'b', array(1.5D, null)) AS inside,"
+        " map('k', date'2026-11-18') AS days, timestamp'2026-11-18 01:02:03.456789' AS at,"
+        " timestamp_ntz'1969-12-31 23:59:59.999999' AS there, 12.50BD AS price,"
+        " if(id = 1, null, binary('x')) AS bytes, tinyint(id) AS small, id = 2 AS two"
+    )
+    given = spark.sql(f"SELECT {columns} FROM range(0, 4, 1, 2)")
+    given.write.orc(str(tmp_path / "orc"))
+    done = [
+        lakeroot.spark.ingest(
+            spark, str(tmp_path / "orc"), "shop.t", format="orc", job_id="load", root=root
+        )
+        for _ in range(2)
+    ]
+    assert [each.already_done for each in done] == [False, True]
+    read = lakeroot.spark.read(spark, "shop.t", root=root)
+    assert read.dtypes == given.dtypes
+    assert sorted(read.collect()) == sorted(given.collect())
+
+
+def test_avro_without_its_module_names_the_module_before_anything_is_made(
+    spark, root, catalog, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(tmp_path / "rows.avro")
+    Path(file).write_bytes(b"Obj\x01")
+    module = f"org.apache.spark:spark-avro_2.13:{spark.version}"
+    with pytest.raises(InvalidInputError, match="that it has not been given") as refused:
+        lakeroot.spark.ingest(spark, file, "shop.t", format="AVRO", root=root)
+    assert module in refused.value.fix
+    run = Run(root, capsys)
+    for last in ((), ("--dry-run",)):
+        code, _, said = run("job", "ingest", "shop.t", file, "-f", "avro", *last)
+        assert (code, module in " ".join(said.split())) == (2, True), said
     assert catalog.list_tables({"id": ["shop"]}).tables == []
 
 

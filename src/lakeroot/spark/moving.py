@@ -40,6 +40,9 @@ MODES = ("error", "errorifexists", "append", "overwrite", "ignore")
 _CSV = {"header": "true", "inferSchema": "true", "enforceSchema": "false"}
 _OTHER_HEADER = "CSV header does not conform"
 _CORRUPT = "_corrupt_record"
+_NO_AVRO = "[AVRO_DATA_SOURCE_NOT_ENABLED]"
+# Spark 4 is compiled for this Scala alone, and names its modules after it.
+_SCALA = "2.13"
 _EXISTS = "[PATH_ALREADY_EXISTS]"
 # What Spark says of a file that it cannot read, and of what its readers and writers do not take.
 _UNREADABLE = re.compile(
@@ -178,10 +181,12 @@ def source_frame(
             raise InvalidInputError("`schema` is not for the format iceberg, which has its own")
         return iceberg_frame(spark, source, reader or {})
     given = {**(_CSV if word == "csv" else {}), **(reader or {})}
-    with _said_of_files(f"{source} cannot be read as {word}"):
+    with _said_of_files(f"{source} cannot be read as {word}"), _module_named(spark):
         loader = spark.read.format(word).options(**given)
         frame = (loader if schema is None else loader.schema(schema)).load(source)
-    if frame.columns == [_CORRUPT]:
+        # Over Connect nothing is looked at before the columns are asked for.
+        columns = frame.columns
+    if columns == [_CORRUPT]:
         raise InvalidInputError(
             f"{source} cannot be read as {word}", "not one record of that format was found in it"
         )
@@ -219,6 +224,24 @@ def _said_of_files(what: str) -> Iterator[None]:
         if _REFUSED.search(str(error.__cause__)) is None:
             raise
         raise InvalidInputError(what, error.why) from error
+
+
+@contextmanager
+def _module_named(spark: SparkSession) -> Iterator[None]:
+    """Name the module that Spark must be given first: its own error speaks of a guide."""
+    try:
+        yield
+    except Exception as error:
+        if _NO_AVRO not in str(error):
+            raise
+        module = f"org.apache.spark:spark-avro_{_SCALA}:{spark.version}"
+        raise InvalidInputError(
+            "Avro files cannot be read",
+            "Spark reads them with a module that it has not been given",
+            f"Start it with `spark.jars.packages={module}` in its configuration, for a command"
+            f" with PYSPARK_SUBMIT_ARGS='--packages {module} pyspark-shell'; or write the files"
+            " as Parquet",
+        ) from error
 
 
 def check_export(kind: str, mode: str, target: str, writer: Mapping[str, str]) -> None:
