@@ -22,6 +22,7 @@ from lakeroot.model.errors import InvalidInputError
 from lakeroot.spark.spark_sql.connect_queries import Subqueries
 from tests.spark.conftest import put
 from tests.spark.connect_statements import answered
+from tests.spark.every_job import every_job
 from tests.spark.journey import CONNECT, journey, opened
 from tests.spark.reused import disagreements
 from tests.spark.test_exact_conditions import EXACT, SEEN, WHEN, merge, moments
@@ -85,6 +86,7 @@ def main() -> None:
     seen: dict[str, Any] = {"session": type(spark).__module__}
     try:
         seen["journey"] = journey(spark, str(place / "journey"))
+        seen["jobs"] = every_job(spark, str(place / "jobs"))
         seen["statements"] = answered(spark, str(place / "statements"))
         seen["looked"] = looked(spark, str(place / "looked"))
         seen["missing"] = missing(spark, str(place / "statements"))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark import connect_statements, journey
+from tests.spark import connect_statements, every_job, journey
 
 HOME = Path(__file__).parents[2]
 
@@ -47,6 +47,8 @@ def test_what_differs_over_spark_connect_is_right_or_says_what_to_use(tmp_path, 
     assert "fork-safe" not in log.read_text()
     with subtests.test("everything works through Spark Connect"):
         journey.check(seen["journey"])
+    with subtests.test("every job does through Spark Connect what it does elsewhere"):
+        every_job.check(seen["jobs"])
     with subtests.test("a statement runs, or says what to use"):
         connect_statements.check(seen["statements"])
     with subtests.test("an attempt reads what its subqueries read anew, and leaves no views"):
