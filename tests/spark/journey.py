@@ -18,6 +18,9 @@ from pyspark.sql import functions as sf
 import lakeroot
 import lakeroot.spark
 from lakeroot.spark.sessions import FAST_START_FLAGS
+from tests.fsck.conftest import files
+from tests.spark import losses
+from tests.spark.every_job import every_job
 
 CONNECT = "connect"
 CONFIG = {
@@ -106,14 +109,20 @@ def check(seen: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Run the journey: where the session is, and the root of a new catalog."""
+    """Run the journey on a cluster, from a new catalog on, and die in the middle of jobs."""
     where, root = sys.argv[1:]
-    spark = opened(where)
+    spark, killed = opened(where), f"{root}-killed"
     try:
         seen = journey(spark, root)
+        seen["jobs"] = every_job(spark, f"{root}-jobs")
+        seen["lost"] = losses.killed_executors(spark, f"{root}-lost")
+        losses.prepared(spark, killed)
+        seen["before"] = {"state": losses.state(killed), "files": sorted(files(Path(killed)))}
+        sys.stdout.write(json.dumps(seen) + "\n")
+        sys.stdout.flush()
+        losses.die_before_commits(spark, killed)
     finally:
         spark.stop()
-    sys.stdout.write(json.dumps(seen) + "\n")
 
 
 if __name__ == "__main__":
