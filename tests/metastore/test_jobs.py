@@ -6,6 +6,7 @@ import pytest
 
 from lakeroot.metastore import ManifestEntry, Metastore, Transaction, View, manifest_of
 from lakeroot.metastore.jobs import HISTORY_SEARCHED, fact_of, find_job
+from lakeroot.metastore.naming import commit_path
 from lakeroot.metastore.view import directory_of
 from lakeroot.model.errors import ConcurrentModificationError
 
@@ -94,6 +95,20 @@ def test_a_job_is_found_behind_many_others(metastore):
 
     assert found(metastore, "one")
     assert not found(metastore, "two")
+
+
+def test_a_job_is_found_though_the_entry_of_its_transaction_was_damaged(
+    metastore, objects, another
+):
+    with with_table(metastore).transaction() as txn:
+        named(txn, "one")
+    append(metastore, "data/later")
+    objects.put(commit_path(metastore.log.index.sequences[txn.txn_id]), b"LRC1 damaged")
+
+    view = another().view()
+
+    assert find_job(view, directory(view), "one") == (txn.txn_id, {"rows": 3})
+    assert found(another(), "one")
 
 
 def test_a_job_is_looked_for_so_far_back_and_no_further(metastore, monkeypatch):

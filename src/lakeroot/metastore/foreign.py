@@ -118,7 +118,8 @@ def adoption(objects: Objects, success: SuccessPath, layout: Layout) -> Entry:
     tree = txnlogs.read_log(objects.get(success.path))
     writes = tuple(imports.as_write(path, layout) for path in txnlogs.written_paths(tree))
     end = success.end_time or naming.start_time(success.txn_id)
-    return Entry(EntryKind.ADOPT, success.txn_id, end, tree.get("commit_message"), writes)
+    message, facts = tree.get("commit_message"), txnlogs.facts_in(tree)
+    return Entry(EntryKind.ADOPT, success.txn_id, end, message, writes, facts)
 
 
 def _success_directory(txn_id: str) -> str:

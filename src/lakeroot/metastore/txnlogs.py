@@ -45,6 +45,8 @@ def write_log(entry: Entry, layout: Layout, catalog_root: str) -> bytes:
         ],
         "end_time": entry.end_time,
     }
+    if entry.facts:
+        tree["facts"] = dict(entry.facts)
     packed: bytes = msgpack.packb(tree)
     return packed
 
@@ -74,6 +76,12 @@ def read_log(data: bytes | None) -> dict[str, Any]:
     except ValueError:
         return {}
     return tree if isinstance(tree, dict) else {}
+
+
+def facts_in(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Give what a transaction log says besides: the job that a transaction did, if it named one."""
+    facts = tree.get("facts")
+    return facts if isinstance(facts, dict) else {}
 
 
 def written_paths(tree: Mapping[str, Any]) -> list[RevisionPath]:
