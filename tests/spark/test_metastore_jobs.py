@@ -109,6 +109,17 @@ def test_a_dry_run_counts_what_the_job_changes_and_changes_nothing(spark, root, 
     assert of(root, "orders") == [(3, "Oslo", 33), (4, "Rome", 40)]
 
 
+def test_a_dry_run_counts_every_partition_where_the_rows_may_lie(spark, root, store):
+    one = spark.createDataFrame([(1,)], "id long")
+    for table, deltas in (("plain", 0), ("orders", 0), ("lazy", 2)):
+        for dry_run in (True, False):
+            done = on_spark.delete(one, f"shop.{table}", root=root, on="id", dry_run=dry_run)
+            assert (done.rows, done.partitions, done.deltas) == (1, 2, deltas)
+        assert of(root, table) == ROWS[1:]
+    nothing = on_spark.delete(one.limit(0), "shop.plain", root=root, on="id", dry_run=True)
+    assert (nothing.rows, nothing.partitions) == (0, 0)
+
+
 def test_a_dry_run_refuses_what_the_job_would(spark, root, store):
     wrong = spark.createDataFrame([("x", "Oslo", 1)], "id string, city string, price long")
     right = spark.createDataFrame(ROWS, COLUMNS)

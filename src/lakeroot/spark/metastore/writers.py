@@ -95,7 +95,7 @@ class SparkTableWriter(TableWriter):
         written = self._written(table, keys, divides=not anywhere, is_partial=True)
         if anywhere:
             everything = [entry for entries in written.values() for entry in entries]
-            partitions = self.txn.partitions(self._stream) if everything else ()
+            partitions = self.txn.partitions(self._stream) if written else ()
             touched: list[tuple[PartitionValues, Partition | None, Any]] = [
                 (partition.values, partition, everything) for partition in partitions
             ]
