@@ -43,6 +43,7 @@ STATEMENTS: list[tuple[str, Any]] = [
     ("SELECT t.id, lake.shop.t.n FROM lake.shop.t WHERE lake.shop.t.id = 2", [[2, "x"]]),
     ("SELECT u.id FROM lake.shop.t JOIN lake . shop . u ON u.id = t.id + 1", [[3]]),
     ("SELECT count(*) FROM lake.shop.t JOIN lake.shop.t b USING (id), lake.shop.u", [[8]]),
+    ("SELECT count(*) FROM lake.shop.t JOIN lake.shop.t b ON b.id = t.id, lake.shop.u", [[8]]),
     ("SELECT b.id FROM lake.shop.t, lake.shop.u b WHERE t.id = b.id - 1", [[3]]),
     (
         "WITH q AS (SELECT * FROM lake.shop.u WHERE EXISTS (SELECT 1 FROM lake.shop.t"

@@ -360,6 +360,29 @@ def test_changes_may_read_other_tables_and_name_columns_with_the_whole_table(spa
     assert left == [(3, 10.0), (4, 10.0), (6, 30.0), (7, 30.0)]
 
 
+def test_a_column_is_not_taken_for_one_of_another_table_that_is_called_the_same(spark, lake):
+    spark.sql(f"CREATE TABLE {lake}.shop.u AS SELECT 3L AS id")
+    spark.sql(f"CREATE NAMESPACE {lake}.old")
+    spark.sql(f"CREATE TABLE {lake}.old.t AS SELECT 3L AS id")
+    column = f"{lake}.shop.t.id"
+    for change in ("DELETE FROM {} WHERE", "UPDATE {} SET price = 0 WHERE"):
+        for other, id_of_other in (
+            (f"{lake}.old.t", f"{lake}.old.t.id"),
+            (f"{lake}.shop.u t", "id"),
+        ):
+            text = change.format(f"{lake}.shop.t")
+            with pytest.raises(InvalidInputError, match="cannot be resolved"):
+                lakeroot.spark.sql(
+                    spark,
+                    f"{text} EXISTS (SELECT 1 FROM {other} WHERE {id_of_other} = {column})",
+                )
+    assert ask(spark, f"SELECT count(*), sum(price) FROM {lake}.shop.t") == [(12, 33.0)]
+    text = (
+        f"DELETE FROM {lake}.shop.t o WHERE EXISTS (SELECT 1 FROM {lake}.old.t WHERE t.id = o.id)"
+    )
+    assert lakeroot.spark.sql(spark, text).first().deleted == 1
+
+
 def test_a_table_is_renamed_with_the_name_of_its_catalog_in_front(spark, lake):
     spark.sql(f"ALTER TABLE {lake}.shop.t RENAME TO {lake}.shop.u")
     assert ask(spark, f"SELECT count(*) FROM {lake}.shop.u") == [(12,)]

@@ -37,9 +37,46 @@ def shown(text: str) -> str:
         ),
         ("SELECT t.from, lake.x FROM r", "SELECT t.from, lake.x FROM r"),
         ("UPDATE lake.t SET lake.t.x = 1", "UPDATE [lake.t] SET `t`.`x` = 1"),
+        (
+            "FROM lake.t x JOIN lake.u y ON x.id = y.id, sea.v WHERE lake.t.id IN (1, lake.x)",
+            "FROM [lake.t] x JOIN [lake.u] y ON x.id = y.id, [sea.v] WHERE `t`.`id` IN (1, lake.x)",
+        ),
+        ("SELECT * FROM VALUES (1, 2) AS v, lake.t", "SELECT * FROM VALUES (1, 2) AS v, [lake.t]"),
     ],
 )
 def test_a_table_is_found_where_a_query_reads_one(text, found):
+    assert shown(text) == found
+
+
+@pytest.mark.parametrize(
+    "other", ["sea.t", "lake.b.T", "lake.u AS t", "lake.u `T`", "r t", "t", "r.t", "(SELECT 1) t"]
+)
+def test_a_column_keeps_the_whole_name_of_a_table_if_another_is_called_like_it(other):
+    # Inside of the subquery `t.id` would be of the other one.
+    text = f"DELETE FROM lake.t WHERE EXISTS (SELECT 1 FROM {other} WHERE x = lake.t.id)"
+    assert shown(text).endswith("WHERE x = lake.t.id)")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (
+            "MERGE INTO lake.u t USING (SELECT lake.t.x FROM lake.t) s ON t.x = lake.u.x",
+            "MERGE INTO [lake.u] t USING (SELECT `t`.`x` FROM [lake.t]) s ON t.x = `u`.`x`",
+        ),
+        (
+            "DELETE FROM lake.t WHERE lake.t.x IN (SELECT lake.t.x FROM lake.t y, sea.u)",
+            "DELETE FROM [lake.t] WHERE `t`.`x` IN (SELECT `t`.`x` FROM [lake.t] y, [sea.u])",
+        ),
+        ("FROM (lake.t, sea.u) WHERE lake.t.x", "FROM ([lake.t], [sea.u]) WHERE `t`.`x`"),
+        (
+            "FROM lake.t y JOIN (sea.u AS t) WHERE lake.t.x",
+            "FROM [lake.t] y JOIN ([sea.u] AS t) WHERE lake.t.x",
+        ),
+        ("FROM lake.t y, sea.t WHERE lake.t.x", "FROM [lake.t] y, [sea.t] WHERE lake.t.x"),
+    ],
+)
+def test_the_nearest_table_of_a_name_is_meant(text, found):
     assert shown(text) == found
 
 

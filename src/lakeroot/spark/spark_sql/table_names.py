@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import Self
 
 from lakeroot.spark.catalogs import parse_name
-from lakeroot.spark.spark_sql.scanning import closed_up
+from lakeroot.spark.spark_sql.scanning import closed_up, unquoted
 
 _TRAVEL = r"""
     \s+ (?: FOR \s+ )? (?:
@@ -21,22 +22,11 @@ _TOKENS = r"""
     | (?P<word> \w+ )
     | (?P<mark> [(),] )
     """
+_LAST = re.compile(r"`(?:[^`]|``)*`|\w+")
 # Behind these comes a table; commas part tables until one of the others comes.
 _BEGIN = frozenset({"FROM", "JOIN", "TABLE", "INTO", "UPDATE", "USING"})
 _END = frozenset(
-    {
-        "SELECT",
-        "WHERE",
-        "ON",
-        "GROUP",
-        "ORDER",
-        "HAVING",
-        "SET",
-        "VALUES",
-        "WHEN",
-        "LIMIT",
-        "WINDOW",
-    }
+    {"SELECT", "WHERE", "GROUP", "ORDER", "HAVING", "SET", "WHEN", "LIMIT", "WINDOW"}
     | {"CLUSTER", "DISTRIBUTE", "SORT", "UNION", "EXCEPT", "INTERSECT", "MINUS"}
 )
 # These have a FROM of their own, before a value.
@@ -69,12 +59,12 @@ def parted(text: str, catalogs: Sequence[str]) -> list[str | NamedTable]:
     """Cut a statement at its tables; columns named with a whole table keep its last name alone."""
     text = closed_up(text)
     found = list(_found(text, catalogs))
-    known = [table.parts for _, table in found if table is not None]
+    known = [table.parts for _, table, _ in found if table is not None]
     parts: list[str | NamedTable] = []
     at = 0
-    for match, table in found:
+    for match, table, place in found:
         parts.append(text[at : match.start()])
-        parts.append(_column(match, known) if table is None else table)
+        parts.append(_column(match, known, place) if table is None else table)
         at = match.end()
     return [*parts, text[at:]]
 
@@ -82,10 +72,14 @@ def parted(text: str, catalogs: Sequence[str]) -> list[str | NamedTable]:
 class _Place:
     """What is known between a pair of parentheses, from left to right."""
 
-    def __init__(self, *, begins: bool = False, of_values: bool = False) -> None:
-        self.listed = begins  # Commas part tables here.
-        self.next = begins  # A table comes next.
-        self.of_values = of_values
+    def __init__(self, above: Self | None = None, *, before: str = "") -> None:
+        self.above = above
+        self.begins = above is not None and above.next
+        self.listed: bool = self.begins  # Commas part tables here.
+        self.next: bool = self.begins  # A table comes next.
+        self.of_values = before in _FUNCTIONS
+        self.things: set[tuple[str, ...]] = set()
+        """Tables that are read here, and all else that may be what something is called."""
 
     def read(self, word: str, before: str) -> None:
         """Go past a word or a comma."""
@@ -96,34 +90,54 @@ class _Place:
         elif word != "LATERAL":
             self.next = word == "," and self.listed
 
+    def means(self, table: tuple[str, ...]) -> bool:
+        """Tell whether the last name of a table means that table here.
 
-def _found(text: str, catalogs: Sequence[str]) -> Iterator[tuple[re.Match[str], NamedTable | None]]:
+        In a subquery `t.id` is of the nearest table that is called `t`, be it by an alias.
+        """
+        name = table[-1].lower()
+        called = {thing for thing in self.things if thing[-1].lower() == name}
+        if called:
+            return called == {table}
+        return self.above is not None and self.above.means(table)
+
+
+def _found(
+    text: str, catalogs: Sequence[str]
+) -> Iterator[tuple[re.Match[str], NamedTable | None, _Place]]:
     words = "|".join(re.escape(name) for name in catalogs) or "(?!)"
     ours = rf"(?: \b(?:{words}) | `(?:{words})` )"
     pattern = _TOKENS.format(ours=ours, name=_NAME, travel=_TRAVEL, options=_OPTIONS)
-    places, before = [_Place()], ""
+    place, depth, before = _Place(), 0, ""
     for match in re.finditer(pattern, text, re.VERBOSE | re.DOTALL):
-        place, kind = places[-1], match.lastgroup
+        here, kind = place, match.lastgroup
         if kind == "aside":
             continue
         word = match.group().upper() if kind in ("word", "mark") else ""
-        if kind == "table":
-            depth, alone = len(places) - 1, before == "TABLE"
-            yield match, NamedTable(match, depth=depth, alone=alone) if place.next else None
+        if kind == "table" and here.next:
+            table = NamedTable(match, depth=depth, alone=before == "TABLE")
+            here.things.add(table.parts)
+            yield match, table, here
+        elif kind == "table":
+            yield match, None, here
+        elif kind != "mark":
+            here.things.add((unquoted(_LAST.findall(match.group())[-1]),))
         if word == "(":
-            places.append(_Place(begins=place.next, of_values=before in _FUNCTIONS))
-        elif word == ")" and len(places) > 1:
-            places.pop()
+            place, depth = _Place(here, before=before), depth + 1
+        elif word == ")" and here.above is not None:
+            place, depth = here.above, depth - 1
+            # What stands between parentheses in the place of a table may be seen outside.
+            place.things |= here.things if here.begins else set()
         if word != ")":
-            place.read(word, before)
+            here.read(word, before)
         before = word
 
 
-def _column(match: re.Match[str], known: Sequence[tuple[str, ...]]) -> str:
+def _column(match: re.Match[str], known: Sequence[tuple[str, ...]], place: _Place) -> str:
     """Name a column by the last name of its table, which is all that Spark is told."""
     text, parts = match.group(), tuple(parse_name(match["name"]))
     for table in known:
-        if parts[: len(table)] == table and len(parts) > len(table):
+        if parts[: len(table)] == table and len(parts) > len(table) and place.means(table):
             short = ".".join(f"`{part.replace('`', '``')}`" for part in parts[len(table) - 1 :])
             return short + text[len(match["name"]) :]
     return text
