@@ -180,7 +180,12 @@ def test_a_bounded_checkpoint_of_before_goes_on_where_it_was(tmp_path):
 def test_what_a_version_has_added_needs_the_version_before_it(tmp_path):
     place = four_versions(tmp_path)
     lance.dataset(place).cleanup_old_versions(older_than=dt.timedelta(0))
-    stream = stream_of(place, startingVersion="3")
-    start = stream.initialOffset()
-    with pytest.raises(InvalidTableStateError, match=r"Version 3 of table .* is gone"):
-        stream.partitions(start, stream.latestOffset(start, ReadAllAvailable()))
+    for newest in (4, 5):
+        stream = stream_of(place, startingVersion=str(newest - 1))
+        start = stream.initialOffset()
+        with pytest.raises(
+            InvalidTableStateError, match=f"Version {newest - 1} of table .* is gone"
+        ):
+            stream.partitions(start, stream.latestOffset(start, ReadAllAvailable()))
+        lance.dataset(place).add_columns({f"n{newest}": "id * 2"})  # May come with rows, too.
+        lance.dataset(place).cleanup_old_versions(older_than=dt.timedelta(0))

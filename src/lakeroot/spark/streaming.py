@@ -149,7 +149,8 @@ class LakerootStream(ds.DataSourceStreamReader, limits.SupportsTriggerAvailableN
             raise self._gone(version) from None
         kind = type(transaction.operation).__name__ if transaction is not None else ""
         if kind == "Merge" and version > 1:
-            kind = _what_came_with_columns(dataset, version)
+            before, after = (self._version(dataset, each) for each in (version - 1, version))
+            kind = _what_came_with_columns(before, after)
         if kind in _CHANGES_ROWS and version > 1 and not self.options.skip_changes:
             raise InvalidTableStateError(
                 f"Version {version} of table {self.ref} changes rows that the stream has delivered",
@@ -159,11 +160,14 @@ class LakerootStream(ds.DataSourceStreamReader, limits.SupportsTriggerAvailableN
         return kind in _ADDS_ROWS or version == 1
 
     def _fragments(self, dataset: lance.LanceDataset, version: int) -> set[int]:
+        fragments = self._version(dataset, version).get_fragments()
+        return {fragment.fragment_id for fragment in fragments}
+
+    def _version(self, dataset: lance.LanceDataset, version: int) -> lance.LanceDataset:
         try:
-            fragments = dataset.checkout_version(version).get_fragments()
+            return dataset.checkout_version(version)
         except (OSError, ValueError):
             raise self._gone(version) from None
-        return {fragment.fragment_id for fragment in fragments}
 
     def _gone(self, version: int) -> InvalidTableStateError:
         return InvalidTableStateError(
@@ -211,11 +215,11 @@ def _refuse_what_streams_have_not(options: ReadOptions) -> None:
             )
 
 
-def _what_came_with_columns(dataset: lance.LanceDataset, version: int) -> str:
+def _what_came_with_columns(older: lance.LanceDataset, newer: lance.LanceDataset) -> str:
     """Tell what a version that adds columns does with rows: its first ones come with it."""
     before, after = (
         {each.fragment_id: each.num_deletions for each in at.get_fragments()}
-        for at in (dataset.checkout_version(version - 1), dataset.checkout_version(version))
+        for at in (older, newer)
     )
     if any(after.get(number) != deleted for number, deleted in before.items()):
         return "Update"
