@@ -4,6 +4,7 @@ What Lance evaluates may be about such columns; what Spark would have to compute
 """
 
 import decimal
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -11,6 +12,8 @@ import pytest
 
 import lakeroot.spark
 from lakeroot.model.errors import InvalidInputError
+from lakeroot.spark import pipelines
+from lakeroot.spark.catalogs import DIRECTORY, Catalog
 from tests.spark.conftest import put
 
 ROWS = 12
@@ -128,6 +131,10 @@ def test_a_merge_keeps_what_spark_does_not_know(spark, root, place):
         "UPDATE unknown.shop.t SET x = size(many)",
         "MERGE INTO unknown.shop.t t USING (SELECT 3L AS id) s ON t.id = s.id"
         " WHEN MATCHED THEN UPDATE SET at = null",
+        "MERGE INTO unknown.shop.t t USING (SELECT 3L AS id, '1' AS At) s ON t.id = s.id"
+        " WHEN MATCHED THEN UPDATE SET *",
+        "MERGE INTO unknown.shop.t t USING (SELECT 99L AS id, 1L AS took) s ON t.id = s.id"
+        " WHEN NOT MATCHED THEN INSERT *",
         "MERGE INTO unknown.shop.t t USING (SELECT 3L AS id) s ON t.at IS NULL"
         " WHEN MATCHED THEN DELETE",
     ],
@@ -136,6 +143,18 @@ def test_what_spark_would_have_to_compute_of_them_is_refused(spark, root, place,
     with pytest.raises(InvalidInputError, match="Spark cannot hold"):
         sql(spark, root, statement)
     assert left(place).equals(without())
+
+
+def test_a_pipeline_changes_rows_and_keeps_what_spark_does_not_know(spark, root, place):
+    here = Catalog.of(DIRECTORY, {"root": root})
+    for mode, ids, expected in (("update", "3L, 7L", changed(3, 7)), ("delete", "7L, 9L", None)):
+        rows = pipelines.Source(name="rows", sql=f"SELECT explode(array({ids})) AS id, 1 AS x")
+        target = pipelines.Target(table="shop.t", source="rows", mode=mode, keys=("id",))
+        given: Any = {"catalog": here, "sources": (rows,), "tables": (target,), "atomic": False}
+        made = pipelines.Pipeline(name=mode, **given)
+        pipelines.run(spark, made)
+        kept = [n for n, row in enumerate(changed(3)["id"].to_pylist()) if row not in (7, 9)]
+        assert left(place).equals(expected or changed(3).take(kept))
 
 
 def test_columns_are_computed_by_sql_and_by_functions(spark, root, place):

@@ -155,6 +155,9 @@ def merge_changes(
     clauses = (*merge.matched, *merge.not_matched, *merge.not_matched_by_source)
     for clause in clauses:
         refuse_unheld(clause.values or (), dataset.schema, ref)
+    if any(clause.values is None and clause.action != "delete" for clause in clauses):
+        valued = [f.name for f in source.schema if not isinstance(f.dataType, st.NullType)]
+        refuse_unheld(spelled_as(dataset.schema.names, valued, exact=case), dataset.schema, ref)
 
     def marked(these: DataFrame) -> DataFrame:
         return these.withColumn(mark, sf.lit(1)).alias(merge.names[0])

@@ -16,6 +16,7 @@ from lakeroot.spark.catalogs import TableRef, exists, locate
 from lakeroot.spark.commits import JOB, MESSAGE
 from lakeroot.spark.distribute import until_uncontested
 from lakeroot.spark.failures import translated
+from lakeroot.spark.fitting import rows_of
 from lakeroot.spark.merge_clauses import (
     DELETE,
     INSERT,
@@ -56,7 +57,6 @@ from lakeroot.spark.publishing import (
 from lakeroot.spark.reading import planned
 from lakeroot.spark.row_changes import operation_of, run_changes
 from lakeroot.spark.sessions import session
-from lakeroot.spark.types import spark_schema
 from lakeroot.spark.write_tasks import WritePlan
 from lakeroot.spark.write_tasks import run as write_all
 from lakeroot.spark.writing import prepare
@@ -342,6 +342,6 @@ def _with_the_rest(rows: DataFrame, ref: TableRef, mode: str) -> st.StructType:
     found = exists(ref)
     if found is None:
         raise nothing_to_change(ref, mode)
-    known = spark_schema(open_table(found).schema, truncate_nanos=True)
+    known = rows_of(open_table(found).schema)
     rest = [field for field in known.fields if field.name not in rows.columns]
     return st.StructType([*rows.schema.fields, *rest])
