@@ -5,6 +5,7 @@ import time
 import pytest
 
 from lakeroot.metastore import ManifestEntry, Metastore, Transaction, View, manifest_of
+from lakeroot.metastore.entries import slim, write_entry
 from lakeroot.metastore.jobs import HISTORY_SEARCHED, fact_of, find_job
 from lakeroot.metastore.naming import commit_path
 from lakeroot.metastore.view import directory_of
@@ -62,6 +63,21 @@ def test_of_two_that_do_one_job_at_once_one_commits(metastore, another):
     view = another().view()
     (partition,) = view.partitions(view.stream("ns", "t"))
     assert len(view.deltas(partition)) == 2
+
+
+def test_a_job_gives_way_where_a_clean_up_shortens_the_log_beside_it(metastore, objects):
+    late, plain = with_table(metastore).transaction(), metastore.transaction()
+    named(late, "one")
+    plain.append_delta(plain.stream("ns", "t"), manifest_of([ManifestEntry("data/plain")]))
+    with metastore.transaction() as txn:
+        named(txn, "one")
+    entry = metastore.log.entry(metastore.log.index.head)
+    assert entry is not None
+    objects.put(commit_path(metastore.log.index.head), write_entry(slim(entry)))
+
+    with pytest.raises(ConcurrentModificationError, match="same job"):
+        late.commit()
+    plain.commit()
 
 
 def test_a_job_is_found_after_its_rows_were_replaced(metastore):

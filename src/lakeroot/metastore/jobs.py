@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, NamedTuple
 
+from lakeroot.metastore.entries import EntryKind
 from lakeroot.metastore.index import Index
 from lakeroot.metastore.log import CommitLog
 from lakeroot.metastore.view import View
@@ -48,12 +49,18 @@ def find_job(view: View, table: str, job: str) -> DoneJob | None:
 
 
 def is_done_since(log: CommitLog, since: int, facts: Mapping[str, Any]) -> bool:
-    """Tell whether another transaction has done the same job after a commit."""
+    """Tell whether another transaction has done the same job after a commit, or may have.
+
+    What a clean-up has shortened since the log was read says no more what it was.
+    """
     told = facts.get(JOB)
     if told is None:
         return False
     entries = (log.entry(sequence) for sequence in range(since + 1, log.index.head + 1))
-    return any(each and _is_same(each.facts, told[_ID], told[_TABLE]) for each in entries)
+    return any(
+        each is None or each.kind is EntryKind.SLIM or _is_same(each.facts, told[_ID], told[_TABLE])
+        for each in entries
+    )
 
 
 def _is_same(facts: Mapping[str, Any], job: str, table: str) -> bool:

@@ -153,7 +153,7 @@ class Transaction(TableChanges):
             )
         if is_done_since(self.log, self.snapshot.sequence, self.facts):
             raise ConcurrentModificationError(
-                "Another transaction has done the same job",
+                "Another transaction has done the same job, or may have",
                 "it committed after this one began",
             )
         written = {*self.changes.objects, *self.changes.names}
