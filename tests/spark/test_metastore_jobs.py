@@ -167,6 +167,14 @@ def test_a_job_that_is_run_again_does_nothing_and_says_so(spark, root, of_deltac
     assert not other.already_done
 
 
+def test_a_job_that_is_named_by_a_number_is_done_once_too(spark, root, store):
+    frame = spark.createDataFrame([(4, "Rome", 40)], COLUMNS)
+    jobs: list[Any] = [0, 0, "0"]
+    done = [on_spark.append(frame, "shop.plain", root=root, job_id=each) for each in jobs]
+    assert [each.already_done for each in done] == [False, True, True]
+    assert len(of(root, "plain")) == 4
+
+
 def test_a_compaction_can_be_tried_and_is_done_once(spark, root, store):
     frame = spark.createDataFrame([(1, "Oslo", 11), (9, "Oslo", 90)], COLUMNS)
     for _ in range(2):

@@ -166,7 +166,9 @@ def _change(
     storage_options, message, job_id, dry_run = (options.pop(name, None) for name in _OPTIONS)
     root = root_of(table, root, options, *own, *_OPTIONS)
     place = Place(root, storage_options)
-    return _Change(kind, table, place, message, job_id or None, bool(dry_run))
+    # A number is a name as well, and the same as in a shell.
+    job = "" if job_id is None else str(job_id)
+    return _Change(kind, table, place, message, job or None, bool(dry_run))
 
 
 def _did(result: RowsResult | CompactionResult) -> dict[str, int]:
