@@ -5,6 +5,7 @@ import itertools
 import lance
 import pyarrow as pa
 import pytest
+from pyspark.errors import AnalysisException
 
 import lakeroot.spark
 from lakeroot.model.errors import InvalidInputError
@@ -69,6 +70,54 @@ def test_few_rows_that_words_match_need_no_job(spark, root, texts):
     many = lakeroot.spark.read(spark, "shop.texts", root=root, full_text_query="common")
     assert isinstance(few, FewRows)
     assert not isinstance(many, FewRows)
+
+
+@pytest.mark.parametrize("prefilter", [True, False])
+def test_a_search_for_words_with_a_filter_finds_all_that_match_both(
+    spark, root, lake, texts, prefilter
+):
+    options = {"fullTextQuery": "common", "filter": "id % 10 = 3", "prefilter": prefilter}
+    for frame in through_doors(spark, root, lake, "shop.texts", **options):
+        assert frame.count() == ROWS // 10
+        assert sorted(row.id for row in frame.collect()) == list(range(3, ROWS, 10))
+        assert len(frame.limit(50).collect()) == 50
+
+
+def test_a_search_for_the_best_rows_filters_before_it_searches_unless_told_not_to(
+    spark, root, lake, texts
+):
+    options = {"fullTextQuery": "odd", "filter": "id >= 1000", "k": 7}
+    for frame in through_doors(spark, root, lake, "shop.texts", **options):
+        assert {row.id >= 1000 for row in frame.collect()} == {True}
+        assert frame.count() == 7
+    ranked = lance.dataset(texts).scanner(full_text_query="odd", limit=7).to_table()
+    for frame in through_doors(spark, root, lake, "shop.texts", **options, prefilter=False):
+        assert frame.count() == sum(number >= 1000 for number in ranked["id"].to_pylist())
+
+
+def test_a_limit_of_a_query_does_not_bound_a_search_whose_rows_are_filtered_after_it(
+    spark, root, lake, catalog
+):
+    points = pa.array([[float(number), 0.0] for number in range(100)], pa.list_(pa.float32(), 2))
+    put(catalog, "shop.points", pa.table({"id": range(100), "at": points}))
+    options = {"vector": "[0, 0]", "k": 20, "filter": "id % 2 = 1", "prefilter": "false"}
+    for frame in through_doors(spark, root, lake, "shop.points", **options):
+        assert len(frame.limit(8).collect()) == 8
+
+
+def test_sql_tells_how_well_a_search_has_found_its_rows(spark, root, lake, texts, catalog):
+    points = pa.array([[float(number), 0.0] for number in range(100)], pa.list_(pa.float32(), 2))
+    put(catalog, "shop.scored", pa.table({"id": range(100), "at": points}))
+    near = f"{lake}.shop.scored WITH (vector = '[0, 0]', k = 3)"
+    words = f"{lake}.shop.texts WITH (fullTextQuery = 'odd', k = 3)"
+    for sql in (spark.sql, lambda text: lakeroot.spark.sql(spark, text)):
+        rows = sql(f"SELECT id, _distance FROM {near} ORDER BY _distance DESC").collect()
+        assert [(row.id, row._distance) for row in rows] == [(2, 4.0), (1, 1.0), (0, 0.0)]
+        assert sql(f"SELECT * FROM {near}").columns == ["id", "at"]
+        assert sql(f"SELECT id FROM {near} WHERE _distance < 2").count() == 2
+        assert {row._score > 0 for row in sql(f"SELECT _score FROM {words}").collect()} == {True}
+    with pytest.raises(AnalysisException, match="has no column '_distance'"):
+        spark.sql(f"SELECT _distance FROM {lake}.shop.texts").collect()
 
 
 def test_only_a_search_by_a_vector_is_bounded_by_itself():

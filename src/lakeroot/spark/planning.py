@@ -129,7 +129,7 @@ def plan_read(
     left = size if expected is None else size * min(expected, rows) // max(rows, 1)
     if here is not None:
         tasks: tuple[ReadTask, ...] = (ReadTask(None),)
-    elif spread and expected is None and arguments.get("prefilter"):
+    elif spread and expected is None and "nearest" in arguments and options.prefilter:
         # What is filtered after the search must be found among all rows first, by one task.
         searched = projected_bytes(dataset, [arguments["nearest"]["column"]])
         tasks = _fragment_groups(dataset, options, searched, parallelism)
@@ -253,7 +253,7 @@ def _search_arguments(
         if options.full_text_columns:
             query = {"query": query, "columns": list(options.full_text_columns)}
         bound = {} if options.ranked is None else {"limit": options.ranked}
-        return {"full_text_query": query, **bound}
+        return {"full_text_query": query, "prefilter": options.prefilter, **bound}
     name = options.vector_column or _only_vector_column(dataset, ref)
     if name not in dataset.schema.names:
         raise missing_column(name, ref, dataset.schema.names)
@@ -347,6 +347,11 @@ def _row_ranges(fragments: list[lance.LanceFragment], wanted: int) -> tuple[Read
 
 
 def with_limit(options: ReadOptions, limit: int) -> ReadOptions:
-    """Lower the limit of a read; a search may have one of its own in `k`."""
+    """Lower the limit of a read; a search may have one of its own in `k`.
+
+    What is filtered after its search may need more of what was found than are wanted.
+    """
+    if options.is_search and options.filter is not None and not options.prefilter:
+        return options
     own = options.ranked if options.is_search else options.limit
     return replace(options, limit=limit if own is None else min(limit, own))

@@ -73,7 +73,11 @@ def _is_dropped(table: Located) -> bool:
 def few(scan: Scan, most: int) -> pa.Table | None:
     """Read a scan here and now; nothing, if it has more than so many rows."""
     arguments: dict[str, Any] = dict(scan.arguments)
-    if "nearest" not in arguments:
+    # A limit of a search counts what was found, before a filter that comes after it.
+    late = "filter" in arguments and not arguments.get("prefilter", True)
+    if late and not {"limit", "nearest"} & arguments.keys():
+        return None
+    if not late and "nearest" not in arguments:
         arguments["limit"] = min(arguments.get("limit", most + 1), most + 1)
     found = batches(replace(scan, arguments=arguments), ReadTask(None))
     rows = pa.Table.from_batches(found, scan.schema)

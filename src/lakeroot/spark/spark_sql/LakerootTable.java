@@ -20,6 +20,7 @@ import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.FloatType$;
 import org.apache.spark.sql.types.LongType$;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -62,7 +63,12 @@ class LakerootTable
   }
 
   public MetadataColumn[] metadataColumns() {
-    return new MetadataColumn[] {new RowColumn("_rowid"), new RowColumn("_rowaddr")};
+    return new MetadataColumn[] {
+      new MadeColumn("_rowid", LongType$.MODULE$),
+      new MadeColumn("_rowaddr", LongType$.MODULE$),
+      new MadeColumn("_distance", FloatType$.MODULE$),
+      new MadeColumn("_score", FloatType$.MODULE$)
+    };
   }
 
   ObjectNode about(String op) {
@@ -116,12 +122,17 @@ class LakerootTable
   }
 }
 
-class RowColumn implements MetadataColumn {
+// In no file: where a row is, and how well a search has found it.
+class MadeColumn implements MetadataColumn {
   final String name;
+  final DataType type;
 
-  RowColumn(String name) { this.name = name; }
+  MadeColumn(String name, DataType type) {
+    this.name = name;
+    this.type = type;
+  }
 
   public String name() { return name; }
 
-  public DataType dataType() { return LongType$.MODULE$; }
+  public DataType dataType() { return type; }
 }
