@@ -6,7 +6,11 @@ import lance
 import pytest
 
 import lakeroot.spark
-from lakeroot.model.errors import InvalidInputError, TableColumnNotFoundError
+from lakeroot.model.errors import (
+    InvalidInputError,
+    TableColumnNotFoundError,
+    UnsupportedOperationError,
+)
 from lakeroot.spark.null_checks import NullChecks
 from tests.spark.conftest import put
 from tests.spark.test_exact_conditions import moments
@@ -67,6 +71,12 @@ def test_a_merge_that_names_a_column_the_table_has_not_is_refused(spark, lake, c
     with pytest.raises(TableColumnNotFoundError, match="Did you mean 'city'"):
         lakeroot.spark.sql(spark, (_MERGE + clauses).format(lake))
     assert rows(spark, lake) == before
+
+
+def test_a_merge_that_is_to_add_columns_says_to_add_them_first(spark, lake):
+    text = _MERGE.replace("INTO", "WITH SCHEMA EVOLUTION INTO") + "WHEN MATCHED THEN UPDATE SET *"
+    with pytest.raises(UnsupportedOperationError, match="ADD COLUMNS"):
+        lakeroot.spark.sql(spark, text.format(lake))
 
 
 def test_a_clause_that_sets_a_column_twice_is_refused(spark, lake):

@@ -12,7 +12,11 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from lakeroot.model.errors import InvalidInputError, TableNotFoundError
+from lakeroot.model.errors import (
+    InvalidInputError,
+    TableNotFoundError,
+    UnsupportedOperationError,
+)
 from lakeroot.spark.catalogs import exists, locate, parse_name
 from lakeroot.spark.changing import delete_rows, delete_where, update_rows
 from lakeroot.spark.distribute import until_uncontested
@@ -58,6 +62,12 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
 def _changes(spark: SparkSession, text: str, inner: Subqueries) -> ChangeResult | None:
     """Run a statement that changes rows; nothing is done if it is none of our tables."""
     statement = Statement(text)
+    if statement.peek("MERGE", "WITH", "SCHEMA", "EVOLUTION"):
+        raise UnsupportedOperationError(
+            "MERGE WITH SCHEMA EVOLUTION is not supported",
+            "a merge changes rows and no columns",
+            "Add the columns first, with ALTER TABLE ... ADD COLUMNS, and use MERGE INTO",
+        )
     if not any(statement.peek(*words) for words in _CHANGES):
         return None
     statement = Statement(inner.put_in(statement.text))
