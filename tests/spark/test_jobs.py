@@ -317,6 +317,14 @@ def test_a_scalar_index_is_built_and_used(spark, root, people, column, kind, que
 
 
 @pytest.mark.parametrize(
+    ("kind", "words"), [("ivf_rq", "lakeroot index create"), ("BTREEE", "Use one of: BTREE")]
+)
+def test_a_kind_of_index_that_no_job_builds_is_refused(spark, root, people, kind, words):
+    with pytest.raises(InvalidInputError, match=words):
+        lakeroot.spark.index(spark, "shop.people", root=root, column="id", kind=kind)
+
+
+@pytest.mark.parametrize(
     ("column", "kind", "query"),
     [
         ("id", "BLOOMFILTER", "id = 7"),

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from lakeroot.model.errors import InvalidInputError, TableIndexAlreadyExistsError
 from lakeroot.spark.catalogs import TableRef, locate
 from lakeroot.spark.distribute import distribute, until_uncontested
-from lakeroot.spark.failures import damage, nearest, translated
+from lakeroot.spark.failures import damage, translated
 from lakeroot.spark.opening import open_table
 from lakeroot.spark.options import ReadOptions, table_alone
 from lakeroot.spark.planning import (
@@ -30,6 +30,7 @@ from lakeroot.spark.planning import (
 from lakeroot.spark.reading import parallelism
 from lakeroot.spark.scanning import reopened
 from lakeroot.spark.sizes import projected_bytes
+from lakeroot.tables.indexes import index_kind
 
 SCALAR = ("BTREE", "BITMAP", "LABEL_LIST", "NGRAM", "ZONEMAP", "BLOOMFILTER", "INVERTED")
 VECTOR = ("IVF_PQ", "IVF_FLAT")
@@ -131,10 +132,12 @@ def index(
     """
     own = ("column", "kind", "name", "replace", "metric", "partitions", "sub_vectors", "dry_run")
     ref = table_alone(table, options, *own)
-    word = kind.upper()
+    word = index_kind(kind)
     if word not in (*SCALAR, *VECTOR):
         raise InvalidInputError(
-            f"There is no index of kind {kind!r}", fix=nearest(word, (*SCALAR, *VECTOR))
+            f"No job builds an index of kind {kind!r}",
+            f"jobs build {', '.join((*SCALAR, *VECTOR))}",
+            "Let one process build it: `lakeroot index create`, or create_table_index",
         )
     called = name or f"{column}_idx"
 

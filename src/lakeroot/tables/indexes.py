@@ -109,7 +109,7 @@ def create_index(
     handle: TableHandle, request: IndexRequest, *, branch: str | None = None
 ) -> Committed:
     """Build an index on a column and commit it; a name that is taken is refused."""
-    kind = _kind(request.index_type)
+    kind = index_kind(request.index_type)
     if request.name == "":
         raise InvalidInputError(
             "The name of an index cannot be empty",
@@ -133,7 +133,7 @@ def create_index(
 
 def require_scalar(index_type: str) -> None:
     """Refuse a kind of index that finds vectors."""
-    kind = _kind(index_type)
+    kind = index_kind(index_type)
     if kind not in SCALAR_TYPES:
         raise InvalidInputError(
             f"An index of type {kind} is not a scalar index",
@@ -190,7 +190,7 @@ def describe_index_stats(
     )
 
 
-def _kind(index_type: str) -> str:
+def index_kind(index_type: str) -> str:
     """Read an index type in any case, with or without underscores."""
     plain = index_type.upper().replace("_", "")
     for kind in (*SCALAR_TYPES, *VECTOR_TYPES, *_ALIASES):

@@ -34,6 +34,7 @@ from lakeroot.spark.pipelines.definition import Pipeline
 from lakeroot.spark.pipelines.job_kinds import Job
 from lakeroot.spark.pipelines.metastore_jobs import MetastoreJob, Rows
 from lakeroot.spark.refilling import refill
+from lakeroot.tables.indexes import index_kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,7 @@ def _index(work: _Work) -> dict[str, Any]:
     there = next((each for each in dataset.describe_indices() if each.name == name), None)
     # Another column's stays: to take its place somebody has to say so.
     if there is not None and there.field_names == [options["column"]]:
-        is_same = _plain(there.index_type) == _plain(options["kind"])
+        is_same = _plain(there.index_type) == _plain(index_kind(options["kind"]))
         is_whole = is_same and not dataset.stats.index_stats(name)["num_unindexed_rows"]
         if is_whole and not options.get("replace"):
             return {"version": dataset.version, "name": name, "segments": 0}
