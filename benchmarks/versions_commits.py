@@ -6,16 +6,20 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import lance
 import numpy as np
 import pyarrow as pa
+from tests.s3 import running
 
 from benchmarks.manifests import renumbered
 from benchmarks.report import HIGHER, Row
+from benchmarks.slow_network import in_between
 from lakeroot import DirectoryNamespace
+from lakeroot.catalog.versions import TableVersions
 from lakeroot.objects.disks import disk_of
 from lakeroot.tables.versions import NamingScheme, manifest_name, staging_name
 
@@ -71,11 +75,13 @@ def run(*, quick: bool) -> Iterable[Row]:
         )
         for writer in writers:
             writer.end()
-        yield _batch(Path(place) / "batch", rounds=3 if quick else 10)
+        size = "in memory" if disk_of(place).is_memory else "on a disk"
+        yield _batch(f"{place}/batch", size, rounds=3 if quick else 10)
+        yield _batch_in_a_bucket(Path(place) / "s3", rounds=1 if quick else 5, seconds=0.015)
     if disk_of(place).is_memory:
         # What is committed waits for a disk, where there is one: here, then.
         with tempfile.TemporaryDirectory(prefix=".lakeroot-bench-", dir=".") as here:
-            yield _batch(Path(here).resolve(), rounds=3 if quick else 10)
+            yield _batch(str(Path(here).resolve()), "on a disk", rounds=3 if quick else 10)
 
 
 def table(number: int, size: int) -> pa.Table:
@@ -152,32 +158,46 @@ def _rate(
     return PROCESSES * appends / taken, given_up
 
 
-def _batch(root: Path, rounds: int) -> Row:
+def _batch(root: str, where: str, rounds: int, **properties: str) -> Row:
     """Commit the next version of many tables at once, beside as many single commits."""
-    namespace = DirectoryNamespace(root=str(root), table_version_management="true")
+    namespace = DirectoryNamespace(root=root, table_version_management="true", **properties)
     names = [f"t{number:02d}" for number in range(TABLES)]
     for name in names:
         lance.write_dataset(pa.table({"id": [1]}), namespace_client=namespace, table_id=[name])
     together, single = [], []
     for number in range(rounds):
-        entries = [_staged(root, name, 2 + 2 * number) for name in names]
+        entries = [_staged(namespace, name, 2 + 2 * number) for name in names]
         start = time.perf_counter()
         namespace.batch_create_table_versions({"entries": entries})
         together.append(time.perf_counter() - start)
-        entries = [_staged(root, name, 3 + 2 * number) for name in names]
+        entries = [_staged(namespace, name, 3 + 2 * number) for name in names]
         start = time.perf_counter()
         for entry in entries:
             namespace.create_table_version(entry)
         single.append(time.perf_counter() - start)
     ours, peer = (sorted(taken)[rounds // 2] * 1000 for taken in (together, single))
     what = f"{TABLES} tables in one batch, beside {TABLES} single commits of ours"
-    size = "in memory" if disk_of(str(root)).is_memory else "on a disk"
     # Less than five single commits is at least ten times less than fifty.
-    return Row(what, size, ours, peer, unit="ms", bar=TABLES / 5)
+    return Row(what, where, ours, peer, unit="ms", bar=TABLES / 5)
 
 
-def _staged(root: Path, name: str, version: int) -> dict[str, Any]:
-    directory = root / f"{name}.lance" / "_versions"
-    file = directory / staging_name(version, NamingScheme.V2, "next")
-    file.write_bytes(renumbered((directory / manifest_name(1)).read_bytes(), version))
-    return {"id": [name], "version": version, "manifest_path": str(file).lstrip("/")}
+def _batch_in_a_bucket(place: Path, rounds: int, seconds: float) -> Row:
+    """Do the same in a bucket, behind a network whose requests take so long."""
+    with running(place) as s3, in_between(int(s3.endpoint.rpartition(":")[2]), seconds) as port:
+        behind = f"http://127.0.0.1:{port}"
+        far = replace(s3, endpoint=behind, options={**s3.options, "endpoint": behind})
+        where = f"in a bucket, {seconds * 1000:g} ms a request"
+        return _batch(far.new_root(), where, rounds, **far.properties)
+
+
+def _staged(namespace: DirectoryNamespace, name: str, version: int) -> dict[str, Any]:
+    table = namespace.catalog.table((name,))
+    objects, files = (
+        namespace.catalog.store.files(table),
+        TableVersions(namespace.catalog).files(table),
+    )
+    manifest = objects.get(f"{files.directory}/{manifest_name(1)}")
+    assert manifest is not None
+    path = f"{files.directory}/{staging_name(version, NamingScheme.V2, 'next')}"
+    objects.put(path, renumbered(manifest, version))
+    return {"id": [name], "version": version, "manifest_path": files.address(path)}
