@@ -1,5 +1,6 @@
 """Indexes of one table: create every kind pylance builds, list, describe, drop."""
 
+import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -196,9 +197,11 @@ def index_kind(index_type: str) -> str:
     for kind in (*SCALAR_TYPES, *VECTOR_TYPES, *_ALIASES):
         if kind.replace("_", "") == plain:
             return _ALIASES.get(kind, kind)
+    known = (*SCALAR_TYPES, "FTS", *VECTOR_TYPES)
+    near = difflib.get_close_matches(index_type.upper(), known, n=1)
     raise InvalidInputError(
         f"There is no index type {index_type!r}",
-        fix=f"Use one of: {', '.join((*SCALAR_TYPES, 'FTS', *VECTOR_TYPES))}",
+        fix=f"Did you mean {near[0]!r}?" if near else f"Use one of: {', '.join(known)}",
     )
 
 
