@@ -14,11 +14,12 @@ import lance_namespace
 import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import lakeroot
 import lakeroot.spark
 from lakeroot.model.errors import InvalidInputError
+from lakeroot.spark.pipelines.python_steps import frame_of
 from lakeroot.spark.spark_sql.connect_queries import Subqueries
 from tests.spark.conftest import put
 from tests.spark.connect_statements import answered
@@ -79,6 +80,18 @@ def missing(spark: SparkSession, root: str) -> str:
     return str(raised.value)
 
 
+def nameless(spark: SparkSession, frames: dict[str, DataFrame]) -> DataFrame:
+    """Make a frame of a column that there is not, as a step of a pipeline."""
+    return spark.range(3).select("nope")
+
+
+def stepped(spark: SparkSession) -> str:
+    """Take a step that gives a frame which Spark cannot compute; give the error."""
+    with pytest.raises(InvalidInputError) as raised:
+        frame_of(spark, {}, "tests.spark.over_connect:nameless", "The step 'names'")
+    return str(raised.value)
+
+
 def main() -> None:
     """Go through all of it: the directory for the catalogs is given."""
     place = Path(sys.argv[1])
@@ -89,6 +102,7 @@ def main() -> None:
         seen["jobs"] = every_job(spark, str(place / "jobs"))
         seen["statements"] = answered(spark, str(place / "statements"))
         seen["looked"] = looked(spark, str(place / "looked"))
+        seen["stepped"] = stepped(spark)
         seen["missing"] = missing(spark, str(place / "statements"))
         seen["frames"] = disagreements(spark, str(place / "frames"), 6)
         try:

@@ -56,6 +56,9 @@ def test_what_differs_over_spark_connect_is_right_or_says_what_to_use(tmp_path, 
     with subtests.test("an error comes without the trace of the server"):
         assert "Table shop.nope cannot be looked up" in seen["missing"]
         assert "\tat " not in seen["missing"]
+    with subtests.test("a step that gives a frame of a column that is not there is named"):
+        assert "The step 'names' gave a frame that Spark cannot compute" in seen["stepped"]
+        assert "`nope`" in seen["stepped"]
     with subtests.test("one frame gives every query its own rows"):
         assert seen["frames"] == []
     with subtests.test("a condition that needs the column is refused, and no other"):

@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeroot.model.errors import InternalError, InvalidInputError, LakerootError
-from lakeroot.spark.failures import explained
+from lakeroot.spark.failures import explained, translated
 from lakeroot.spark.functions import function_named
 
 _CALLED_WITH = "A step is a function of the session and of the frames by name: (spark, frames)"
@@ -33,6 +33,8 @@ def frame_of(
             f"{function} must return a Spark DataFrame",
             "End it with `return` and the frame; `spark.createDataFrame` makes one of other rows",
         )
+    with translated(f"{step} gave a frame that Spark cannot compute"):
+        made.schema  # noqa: B018 - over Spark Connect nothing has looked at the frame before
     return made
 
 
