@@ -43,16 +43,20 @@ class Fragile:
             raise Crash
         return True
 
+    @property
+    def is_waited_for(self) -> bool:
+        return self._objects.is_waited_for
+
     def get(self, path: str) -> bytes | None:
         last = self._is_last()
         found = self._objects.get(path)
         _die(last)
         return found
 
-    def put(self, path: str, data: bytes) -> None:
+    def put(self, path: str, data: bytes, *, is_named_later: bool = False) -> None:
         last = self._is_last()
         # A put of an object is whole or not there at all: that is what a storage promises.
-        self._objects.put(path, data)
+        self._objects.put(path, data, is_named_later=is_named_later)
         _die(last)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
@@ -67,8 +71,8 @@ class Fragile:
         _die(last)
         return done
 
-    def flush(self, paths: Sequence[str]) -> None:
-        self._objects.flush(paths)
+    def flush(self, paths: Sequence[str], *, are_named_later: bool = False) -> None:
+        self._objects.flush(paths, are_named_later=are_named_later)
 
     def head(self, path: str) -> ObjectInfo | None:
         last = self._is_last()
@@ -133,8 +137,8 @@ class LosesReplies:
         if is_lost:
             raise ServiceUnavailableError("The storage does not answer")
 
-    def put(self, path: str, data: bytes) -> None:
-        self._objects.put(path, data)
+    def put(self, path: str, data: bytes, *, is_named_later: bool = False) -> None:
+        self._objects.put(path, data, is_named_later=is_named_later)
         self._lose()
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
@@ -154,7 +158,7 @@ class FailsEarly:
         self._failed = threading.Event()
         self.arrived = threading.Semaphore(0)
 
-    def put(self, path: str, data: bytes) -> None:
+    def put(self, path: str, data: bytes, *, is_named_later: bool = False) -> None:
         self._failed.set()
         raise ServiceUnavailableError("The storage does not answer")
 

@@ -40,13 +40,17 @@ class CountingObjects:
         # What a helping thread asks for goes on while the caller asks for something itself.
         self.in_turn += threading.get_ident() == self._caller
 
+    @property
+    def is_waited_for(self) -> bool:
+        return self._objects.is_waited_for
+
     def get(self, path: str) -> bytes | None:
         self._count("get")
         return self._objects.get(path)
 
-    def put(self, path: str, data: bytes) -> None:
+    def put(self, path: str, data: bytes, *, is_named_later: bool = False) -> None:
         self._count("put", data)
-        self._objects.put(path, data)
+        self._objects.put(path, data, is_named_later=is_named_later)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         self._count("put", data)
@@ -56,8 +60,8 @@ class CountingObjects:
         self._count("move")
         return self._objects.move_if_absent(source, target, flush=flush)
 
-    def flush(self, paths: Sequence[str]) -> None:
-        self._objects.flush(paths)
+    def flush(self, paths: Sequence[str], *, are_named_later: bool = False) -> None:
+        self._objects.flush(paths, are_named_later=are_named_later)
 
     def head(self, path: str) -> ObjectInfo | None:
         self._count("head")

@@ -17,11 +17,13 @@ class MemoryObjects:
         self.held = {} if held is None else held
         self.now_ms: Callable[[], int] = lambda: next(_CLOCK)
 
+    is_waited_for = False
+
     def get(self, path: str) -> bytes | None:
         found = self.held.get(path)
         return None if found is None else found[0]
 
-    def put(self, path: str, data: bytes) -> None:
+    def put(self, path: str, data: bytes, *, is_named_later: bool = False) -> None:
         self.held[path] = (bytes(data), self.now_ms())
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
@@ -34,7 +36,7 @@ class MemoryObjects:
         self.delete([source])
         return True
 
-    def flush(self, paths: Sequence[str]) -> None:
+    def flush(self, paths: Sequence[str], *, are_named_later: bool = False) -> None:
         """There is no disk."""
 
     def head(self, path: str) -> ObjectInfo | None:
@@ -109,9 +111,9 @@ class CountingObjects:
     def _counted(self, name: str) -> Callable[..., Any]:
         function = getattr(self.below, name)
 
-        def call(*arguments: Any) -> Any:
+        def call(*arguments: Any, **options: Any) -> Any:
             self.calls[name] += 1
-            return function(*arguments)
+            return function(*arguments, **options)
 
         return call
 
@@ -138,12 +140,12 @@ class CrashingObjects(CountingObjects):
         if not name.startswith(("put", "move", "delete")):
             return function
 
-        def call(*arguments: Any) -> Any:
+        def call(*arguments: Any, **options: Any) -> Any:
             self.writes += 1
             if self.writes != self.at:
-                return function(*arguments)
+                return function(*arguments, **options)
             if self.how == "after":
-                function(*arguments)
+                function(*arguments, **options)
             elif self.how == "torn" and name.startswith("put"):
                 path, data = arguments
                 function(path, data[: len(data) // 2])

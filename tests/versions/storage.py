@@ -37,8 +37,8 @@ class MortalDisk(LocalObjects):
             raise Death
         return result
 
-    def put(self, path: str, data: bytes) -> None:
-        self._call(super().put, path, data)
+    def put(self, path: str, data: bytes, *, is_named_later: bool = False) -> None:
+        self._call(partial(super().put, is_named_later=is_named_later), path, data)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         if self.before_put is not None:

@@ -25,7 +25,7 @@ class Flushing:
         }
         self._named = [one.files.object(one.manifest.path) for one in placed]
         self._begun: Future[None] | None = None
-        if len(placed) >= MANY:
+        if len(placed) >= MANY and self._named[0][0].is_waited_for:
             pool = ThreadPoolExecutor(1)
             self._begun = pool.submit(flush_together, self._named)
             self._named = []
@@ -39,6 +39,7 @@ class Flushing:
                 own = self._files[change.identifier]
                 paths = (own.relative(version.manifest_path) for version in change.versions)
                 named += map(own.object, paths)
-        flush_together(named)
+        # The commit that waits for them is put on the disk after them.
+        flush_together(named, are_named_later=True)
         if self._begun is not None:
             self._begun.result()

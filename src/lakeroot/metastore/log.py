@@ -109,7 +109,8 @@ class CommitLog:
     def publish(self, entry: Entry) -> None:
         """Write the files of a decided commit; the success log, which shows them, comes last."""
         for write in entry.writes:
-            self.objects.put(write.path_in(self.layout, entry.txn_id), write.content or b"")
+            place = write.path_in(self.layout, entry.txn_id)
+            self.objects.put(place, write.content or b"", is_named_later=True)
         path = naming.success_path(self.layout, entry.txn_id, entry.end_time)
         self.objects.put(path, write_log(entry, self.layout, self.catalog_root))
 

@@ -18,9 +18,14 @@ class Below:
         """Read a whole object; nothing if there is none."""
         return self._objects.get(self._prefix + path)
 
-    def put(self, path: str, data: bytes) -> None:
+    @property
+    def is_waited_for(self) -> bool:
+        """Tell whether there is a disk to wait for."""
+        return self._objects.is_waited_for
+
+    def put(self, path: str, data: bytes, *, is_named_later: bool = False) -> None:
         """Write a whole object, in place of the one that was there."""
-        self._objects.put(self._prefix + path, data)
+        self._objects.put(self._prefix + path, data, is_named_later=is_named_later)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Write a whole object unless there is one; tell whether it was written. Atomic."""
@@ -31,9 +36,10 @@ class Below:
         prefix = self._prefix
         return self._objects.move_if_absent(prefix + source, prefix + target, flush=flush)
 
-    def flush(self, paths: Sequence[str]) -> None:
+    def flush(self, paths: Sequence[str], *, are_named_later: bool = False) -> None:
         """Wait until objects that somebody else wrote are on the disk, where there is one."""
-        self._objects.flush([self._prefix + path for path in paths])
+        below = [self._prefix + path for path in paths]
+        self._objects.flush(below, are_named_later=are_named_later)
 
     def above(self, path: str) -> tuple[Objects, str]:
         """Give the objects that these are below, and an object's path among them."""
@@ -81,10 +87,10 @@ class Below:
         return replace(found, path=found.path.removeprefix(self._prefix))
 
 
-def flush_together(found: Iterable[tuple[Objects, str]]) -> None:
+def flush_together(found: Iterable[tuple[Objects, str]], *, are_named_later: bool = False) -> None:
     """Flush objects of several directories: those of one root in one go."""
     for objects, paths in _by_root(found):
-        objects.flush(paths)
+        objects.flush(paths, are_named_later=are_named_later)
 
 
 def delete_together(found: Iterable[tuple[Objects, str]]) -> None:

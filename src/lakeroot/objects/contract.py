@@ -33,8 +33,17 @@ class Objects(Protocol):
         """Read a whole object; nothing if there is none."""
         ...
 
-    def put(self, path: str, data: bytes) -> None:
-        """Write a whole object, in place of the one that was there."""
+    @property
+    def is_waited_for(self) -> bool:
+        """Tell whether there is a disk, and a commit waits until things are on it."""
+        ...
+
+    def put(self, path: str, data: bytes, *, is_named_later: bool = False) -> None:
+        """Write a whole object, in place of the one that was there.
+
+        What is named later, by an object that is put after it, counts for nothing before that:
+        where flushing the later one brings it to the disk as well, it is not waited for.
+        """
         ...
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
@@ -50,7 +59,7 @@ class Objects(Protocol):
         """
         ...
 
-    def flush(self, paths: Sequence[str]) -> None:
+    def flush(self, paths: Sequence[str], *, are_named_later: bool = False) -> None:
         """Wait until objects that somebody else wrote are on the disk, where there is one."""
         ...
 

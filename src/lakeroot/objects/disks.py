@@ -18,6 +18,9 @@ LITTLE: Final = 32 << 10
 _IN_MEMORY: Final = frozenset({"tmpfs", "ramfs"})
 # They write down changes of names in the order in which they were made.
 _ORDERED: Final = frozenset({"ext3", "ext4", "xfs", "btrfs"}) | _IN_MEMORY
+# They write them down in one journal: whoever waits for a change waits for all before it. Btrfs
+# does not; a file that is flushed there gets an entry of its own.
+_ONE_JOURNAL: Final = frozenset({"ext3", "ext4", "xfs"})
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 _MEMORY: Final = Path("/proc/meminfo")
 _WAITING: Final = re.compile(r"^(?:Dirty|Writeback):\s*([0-9]+) kB$", re.MULTILINE)
@@ -43,6 +46,11 @@ class Disk(Struct, frozen=True):
         Where one name was given and then another taken away, one of the two is always there.
         """
         return self.kind in _ORDERED
+
+    @property
+    def has_one_journal(self) -> bool:
+        """Tell whether a name that is flushed brings all that were given before it to the disk."""
+        return self.kind in _ONE_JOURNAL
 
 
 def disk_of(directory: str) -> Disk:
@@ -76,16 +84,20 @@ def flush(place: str) -> None:
         os.close(handle)
 
 
-def flush_all(places: Sequence[str], disk: Disk) -> None:
+def flush_all(places: Sequence[str], disk: Disk, *, are_named_later: bool = False) -> None:
     """Wait until files and their names are on the disk.
 
     A disk takes nearly as long for one file as for all that is waiting, so many files are flushed
-    with everything else on it, if that is little.
+    with everything else on it, if that is little. Names come to the disk with one that is given
+    later to what names the files, where the disk is of that kind.
     """
     directories = list(dict.fromkeys(os.path.dirname(place) for place in places))  # noqa: PTH120
     if len(places) < MANY:
-        for place in (*places, *directories):
+        for place in places:
             flush(place)
+        for place in directories:
+            if not (are_named_later and disk.has_one_journal and _is_on(place, disk)):
+                flush(place)
     elif not _is_flushed_whole(directories, disk):
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             # Contents before names: a name without its content is worse than neither.
@@ -102,7 +114,7 @@ def _is_flushed_whole(directories: Sequence[str], disk: Disk) -> bool:
     if sync is None or not disk.is_ordered or not _little_waits():
         return False
     try:
-        if any(os.stat(place).st_dev != disk.device for place in directories):  # noqa: PTH116
+        if not all(_is_on(place, disk) for place in directories):
             return False
         handle = os.open(directories[0], os.O_RDONLY)
     except FileNotFoundError:
@@ -112,6 +124,10 @@ def _is_flushed_whole(directories: Sequence[str], disk: Disk) -> bool:
     finally:
         os.close(handle)
     return True
+
+
+def _is_on(place: str, disk: Disk) -> bool:
+    return os.stat(place).st_dev == disk.device  # noqa: PTH116
 
 
 @cache

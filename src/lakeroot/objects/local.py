@@ -41,8 +41,8 @@ class LocalObjects:
         return disks.disk_of(self.root)
 
     @cached_property
-    def _fsync(self) -> bool:
-        """Whether there is anything to wait for."""
+    def is_waited_for(self) -> bool:
+        """Whether there is a disk to wait for."""
         return self._is_durable and not self._disk.is_memory
 
     def local_path(self, path: str) -> str:
@@ -66,13 +66,15 @@ class LocalObjects:
         with translated(f"making the directory {path}"):
             _make_directory(self.local_path(path))
 
-    def put(self, path: str, data: bytes) -> None:
+    def put(self, path: str, data: bytes, *, is_named_later: bool = False) -> None:
         """Write a whole object, in place of the one that was there."""
         target = self.local_path(path)
 
         def put() -> None:
             os.replace(self._write_beside(target, (data,)), target)  # noqa: PTH105 (one call, no objects)
-            self._sync_directory(target)
+            # Its content is on the disk; whatever brings a later name there brings this one too.
+            if not (is_named_later and self._disk.has_one_journal):
+                self._sync_directory(target)
 
         with translated(f"writing {path}"):
             _while_pruned(put)
@@ -138,15 +140,16 @@ class LocalObjects:
         if flush or not self._disk.is_ordered or found.st_dev != self._disk.device:
             self._sync_directory(self.local_path(target))
 
-    def flush(self, paths: Sequence[str]) -> None:
+    def flush(self, paths: Sequence[str], *, are_named_later: bool = False) -> None:
         """Wait until objects that somebody else wrote are on the disk, and their names with them.
 
         Many cost little more than one.
         """
-        if not self._fsync:
+        if not self.is_waited_for:
             return
+        places = [self.local_path(path) for path in paths]
         try:
-            disks.flush_all([self.local_path(path) for path in paths], self._disk)
+            disks.flush_all(places, self._disk, are_named_later=are_named_later)
         except OSError as error:
             with translated(f"flushing {', '.join(paths[:3])}"):
                 raise error from None
@@ -280,7 +283,7 @@ class LocalObjects:
                 view = memoryview(chunk)
                 while view:
                     view = view[os.write(handle, view) :]
-            if self._fsync:
+            if self.is_waited_for:
                 os.fsync(handle)
         except BaseException:
             os.unlink(unfinished)  # noqa: PTH108
@@ -290,7 +293,7 @@ class LocalObjects:
         return unfinished
 
     def _make_directory(self, place: str) -> None:
-        if not self._fsync:
+        if not self.is_waited_for:
             _make_directory(place)
             return
         # A new directory is an entry of the one above it, which has to be flushed as well.
@@ -315,7 +318,7 @@ class LocalObjects:
         return True
 
     def _sync_directory(self, target: str) -> None:
-        if self._fsync:
+        if self.is_waited_for:
             disks.flush(target[: target.rindex("/")] or "/")
 
 

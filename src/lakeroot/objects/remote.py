@@ -46,6 +46,11 @@ class RemoteObjects:
     def __init__(self, store: Any) -> None:
         self._store = store
 
+    @property
+    def is_waited_for(self) -> bool:
+        """Tell whether there is a disk to wait for: a bucket acknowledges what it has stored."""
+        return False
+
     def get(self, path: str) -> bytes | None:
         """Read a whole object; nothing if there is none."""
         with translated(f"reading {path}"):
@@ -54,7 +59,7 @@ class RemoteObjects:
             except (FileNotFoundError, store_errors.NotFoundError):
                 return None
 
-    def put(self, path: str, data: bytes) -> None:
+    def put(self, path: str, data: bytes, *, is_named_later: bool = False) -> None:
         """Write a whole object, in place of the one that was there."""
         with translated(f"writing {path}"):
             obstore.put(self._store, _checked(path), data, use_multipart=False)
@@ -110,7 +115,7 @@ class RemoteObjects:
             self.delete([source])
         return True
 
-    def flush(self, paths: Sequence[str]) -> None:
+    def flush(self, paths: Sequence[str], *, are_named_later: bool = False) -> None:
         """Do nothing: a bucket acknowledges what it has stored."""
 
     def head(self, path: str) -> ObjectInfo | None:

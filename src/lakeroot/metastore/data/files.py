@@ -42,7 +42,7 @@ def write_rows(
 ) -> ManifestEntry:
     """Write rows as one Parquet file and describe it."""
     data = encoded(table)
-    log.objects.put(path, data)
+    log.objects.put(path, data, is_named_later=True)
     params = {"equality_field_locators": list(equality_fields)} if equality_fields else None
     meta = ManifestMeta(
         record_count=table.num_rows,

@@ -141,7 +141,7 @@ class RowFiles:
         """Write rows to a new file; it is invisible until a version names it."""
         name = f"{uuid4().hex}.lance"
         content = small_file.encode(rows) or on_own_thread(_written_by_lance, rows)
-        self._objects.put(f"{TABLE}/data/{name}", content)
+        self._objects.put(f"{TABLE}/data/{name}", content, is_named_later=True)
         return Fragment(id=-1, path=name, size_bytes=len(content), rows=len(rows))
 
     def rows(self, fragment: Fragment) -> Iterable[Row]:
@@ -192,7 +192,7 @@ class RowFiles:
                 pa.RecordBatch.from_arrays([pa.array(sorted(offsets), pa.uint32())], schema=schema)
             )
         path = f"{TABLE}/{deletion.path(fragment_id)}"
-        self._objects.put(path, sink.getvalue().to_pybytes())
+        self._objects.put(path, sink.getvalue().to_pybytes(), is_named_later=True)
         return deletion
 
     def read_deletion(self, fragment: Fragment) -> set[int]:
