@@ -27,6 +27,7 @@ TITLE = "Commits of versions"
 PEER = "plain pylance"
 PROCESSES = 8
 TABLES = 50
+_KINDS = ("ours", "plain", "tracked")
 VECTOR = 768
 
 # A writer lives for the whole benchmark: what is measured is appending, not importing. It is told a
@@ -36,15 +37,14 @@ VECTOR = 768
 _WRITER = """
 import sys
 import lance, pyarrow as pa
-from benchmarks.versions_commits import table
-from lakeroot import DirectoryNamespace
+from benchmarks.versions_commits import catalog, table
 number = int(sys.argv[1])
 while line := sys.stdin.readline():
-    root, manages, appends, size = line.split()
+    root, kind, appends, size = line.split()
     rows = [table(number * 1000 + n, int(size)) for n in range(int(appends))]
     place, own = {"uri": root + "/t.lance"}, {"uri": root + f"/own{number}.lance"}
-    if manages == "true":
-        namespace = DirectoryNamespace(root=root)
+    if kind != "plain":
+        namespace = catalog(kind, root)
         place = {"namespace_client": namespace, "table_id": ["t"]}
         own = {"namespace_client": namespace, "table_id": [f"own{number}"]}
     for mode in ("create", "append"):
@@ -69,8 +69,8 @@ def run(*, quick: bool) -> Iterable[Row]:
         writers = [_Writer(number) for number in range(PROCESSES)]
         # Tables of 120 versions, 2,000 and 4,800: whoever races repeats more work then.
         for appends, rounds in ((5, 1),) if quick else ((15, 5), (250, 3), (600, 1)):
-            yield _writers(Path(place) / str(appends), writers, appends, rounds)
-        yield _writers(
+            yield from _writers(Path(place) / str(appends), writers, appends, rounds)
+        yield from _writers(
             Path(place) / "vectors", writers, 3 if quick else 10, 1 if quick else 5, size=10_000
         )
         for writer in writers:
@@ -84,6 +84,13 @@ def run(*, quick: bool) -> Iterable[Row]:
             yield _batch(str(Path(here).resolve()), "on a disk", rounds=3 if quick else 10)
 
 
+def catalog(kind: str, root: str) -> Any:
+    """Open a catalog: ours, which decides about versions, or the one that pylance has for it."""
+    if kind == "ours":
+        return DirectoryNamespace(root=root, table_version_management="true")
+    return lance.namespace.DirectoryNamespace(root=root, table_version_tracking_enabled="true")
+
+
 def table(number: int, size: int) -> pa.Table:
     """Make the rows of one append: a number, or many with vectors."""
     if size == 1:
@@ -95,22 +102,32 @@ def table(number: int, size: int) -> pa.Table:
 
 def _writers(
     place: Path, writers: list["_Writer"], appends: int, rounds: int, size: int = 1
-) -> Row:
-    rates: dict[str, list[float]] = {"true": [], "false": []}
-    given_up = {"true": 0, "false": 0}
+) -> Iterable[Row]:
+    rates: dict[str, list[float]] = {kind: [] for kind in _KINDS}
+    given_up = dict.fromkeys(_KINDS, 0)
     for number in range(rounds):
-        for manages in ("true", "false"):
-            rate, gave_up = _rate(place / f"{number}{manages}", manages, appends, writers, size)
-            shutil.rmtree(place / f"{number}{manages}")
-            rates[manages].append(rate)
-            given_up[manages] += gave_up
-    ours, peer = (sorted(rates[manages])[rounds // 2] for manages in ("true", "false"))
+        for kind in _KINDS:
+            rate, gave_up = _rate(place / f"{number}{kind}", kind, appends, writers, size)
+            shutil.rmtree(place / f"{number}{kind}")
+            rates[kind].append(rate)
+            given_up[kind] += gave_up
+    ours, plain, tracked = (sorted(rates[kind])[rounds // 2] for kind in _KINDS)
     each = "a row" if size == 1 else f"{size:,} vectors"
-    what = f"{PROCESSES} processes append {each} a time to one table, the catalog decides"
-    note = f"given up and repeated {given_up['true']} : {given_up['false']}"
-    return Row(
-        what, f"{appends} each", ours, peer, unit="appends/s", bar=1.0, better=HIGHER, note=note
-    )
+    for peer, other, bar in (("plain", plain, 1.0), ("tracked", tracked, None)):
+        what = f"{PROCESSES} processes append {each} a time to one table, the catalog decides"
+        if peer == "tracked":
+            what += "; peer: the catalog of pylance that decides"
+        note = f"given up and repeated {given_up['ours']} : {given_up[peer]}"
+        yield Row(
+            what,
+            f"{appends} each",
+            ours,
+            other,
+            unit="appends/s",
+            bar=bar,
+            better=HIGHER,
+            note=note,
+        )
 
 
 class _Writer:
@@ -140,12 +157,12 @@ class _Writer:
 
 
 def _rate(
-    root: Path, manages: str, appends: int, writers: list[_Writer], size: int
+    root: Path, kind: str, appends: int, writers: list[_Writer], size: int
 ) -> tuple[float, int]:
-    namespace = DirectoryNamespace(root=str(root), table_version_management=manages)
+    namespace = DirectoryNamespace(root=str(root)) if kind == "plain" else catalog(kind, str(root))
     lance.write_dataset(table(-1, size), namespace_client=namespace, table_id=["t"])
     for writer in writers:
-        writer.say(f"{root} {manages} {appends} {size}")
+        writer.say(f"{root} {kind} {appends} {size}")
     for writer in writers:
         writer.expect("ready")
     start = time.perf_counter()
