@@ -3,6 +3,7 @@
 import io
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from lakeroot.model.errors import (
 from lakeroot.spark import metastore as on_spark
 from lakeroot.spark import pipelines
 from lakeroot.spark.catalogs import Catalog
+from lakeroot.spark.pipelines.notes import ids_of_jobs
 from tests.cli.running import Run
 
 ARROW = pa.schema([("id", pa.int64()), ("city", pa.string()), ("price", pa.int64())])
@@ -269,6 +271,36 @@ def test_a_run_goes_on_with_the_job_that_failed(spark, root, file):
 
     assert [each.already_done for each in done.jobs] == [True, True, False, False, False]
     assert len(of(root, "plain")) == 5
+
+
+def test_a_run_is_known_again_though_the_keys_of_a_metastore_have_changed(spark, root, file):
+    def done(*lines: str) -> list[bool]:
+        job = "  - {job: metastore append, table: shop.plain, from: raw"
+        jobs = "\n".join(f"{job}{line}}}" for line in lines)
+        file.write_text(FILE[: FILE.index("jobs:")] + f"jobs:\n{jobs}\n")
+        result = pipelines.run_file(file, run_id="monday", spark=spark)
+        return [each.already_done for each in result.jobs]
+
+    old, new = (f", metastore: {{root: lake, properties: {{storage.key: {key}}}}}" for key in "on")
+
+    assert done(old) == [False]
+    assert done(new) == done("") == [True]
+    assert len(of(root, "plain")) == 5
+    assert done("", new) == [True, False]
+
+
+def test_jobs_on_like_tables_of_two_metastores_are_known_apart(root, tmp_path: Path):
+    made_in(root, "spec")
+    made_in(str(tmp_path / "far"), "spec")
+    near, far = Catalog.at(root), Catalog.at(str(tmp_path / "far"))
+    there = pipelines.Job(job="metastore compact", table="shop.lazy", options={"metastore": far})
+    here = replace(there, options={})
+    alone, both = (
+        ids_of_jobs(pipelines.Pipeline(name="p", catalog=near, jobs=jobs), "monday")
+        for jobs in ((here,), (there, here, here))
+    )
+    assert alone[0] == both[1]
+    assert both[1] != both[2]
 
 
 def test_a_plan_says_what_is_missing_before_spark_starts(store, file, tmp_path: Path):

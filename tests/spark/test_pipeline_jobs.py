@@ -133,6 +133,30 @@ def test_a_job_is_known_by_what_it_does_and_not_by_its_place(spark, managed, ord
     assert [row["price"] for row in rows(managed)] == [7, 9, 3]
 
 
+def test_a_job_is_known_again_though_the_keys_to_its_target_have_changed(
+    spark, managed, orders, tmp_path
+):
+    def told(key):
+        to = Catalog.at(str(tmp_path / "other"), {"storage.secret_access_key": key})
+        writer = {"uri": f"sqlite://me:{key}@{tmp_path}/c.db", "warehouse": "w", "token": key}
+        iceberg = {"target": "a.b", "format": "iceberg", "mode": "append", "writer": writer}
+        return (
+            Job(job="convert", table="shop.orders", options={"to": to, "name": "copied"}),
+            Job(job="export", table="shop.orders", options=iceberg),
+        )
+
+    (convert, export), (again, exported_again) = told("old"), told("new")
+    pipelines.run(spark, doing(orders, convert), run_id="one")
+    done = pipelines.run(spark, doing(orders, again), run_id="one")
+
+    assert done.already_done
+    assert export.digest == exported_again.digest
+    elsewhere = {**convert.options, "to": Catalog.at(str(tmp_path / "more"))}
+    assert replace(convert, options=elsewhere).digest != convert.digest
+    other = {**export.options, "writer": {**export.options["writer"], "warehouse": "v"}}
+    assert replace(export, options=other).digest != export.digest
+
+
 def test_a_run_is_known_again_though_its_versions_were_cleaned_up(spark, managed, file):
     file.write_text(FILE[: FILE.index("jobs:")])
     pipelines.run_file(file, run_id="monday", spark=spark)

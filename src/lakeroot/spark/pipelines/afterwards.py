@@ -7,7 +7,6 @@ whose transactions tell of them.
 """
 
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -78,11 +77,8 @@ def do_jobs(
 ) -> tuple[JobResult, ...]:
     """Do the jobs of a run that are not done yet; `rows` makes those of a source or a step."""
     results = []
-    seen: Counter[str] = Counter()
-    for number, job in enumerate(pipeline.jobs, 1):
-        # Known by what it does, not by its place: a file may be mended before it is run again.
-        seen[job.digest] += 1
-        identity = notes.id_of(pipeline.name, run_id, f"{job.digest} {seen[job.digest]}")
+    ids = notes.ids_of_jobs(pipeline, run_id)
+    for number, (job, identity) in enumerate(zip(pipeline.jobs, ids, strict=True), 1):
         try:
             if job.is_of_metastore:
                 results.append(_on_metastore(spark, pipeline, job, identity, rows))

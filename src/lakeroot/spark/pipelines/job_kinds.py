@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -86,6 +87,9 @@ _WORDS: Final = {
 _SPANS: Final = ("grace", "older_than")
 # What may hold keys of a storage or of a catalog stays out of plans.
 _PRIVATE: Final = (Catalog, dict)
+# By these a catalog is another one.
+_ADDRESS: Final = ("root", "uri", "endpoint", "warehouse", "prefix")
+_PASSWORD: Final = re.compile(r"//[^/@:]*:[^/@]*@")
 _NO_KEEP: Final = ("keep", 0)
 
 
@@ -140,8 +144,14 @@ class Job:
 
     @property
     def digest(self) -> str:
-        """Tell jobs apart by what they do."""
-        told = json.dumps([self.job, self.table, self.options], default=_spelled, sort_keys=True)
+        """Tell jobs apart by what they do: where that is belongs to it, the keys to it do not.
+
+        Where a metastore is does not either: what was done there is found there.
+        """
+        options = {name: value for name, value in self.options.items() if name != "metastore"}
+        if options.get("format") == "iceberg" and "writer" in options:
+            options["writer"] = _address(options["writer"])
+        told = json.dumps([self.job, self.table, options], default=_spelled, sort_keys=True)
         return hashlib.sha256(told.encode()).hexdigest()
 
     def __str__(self) -> str:
@@ -162,7 +172,14 @@ def _shown(value: Any) -> str:
 
 def _spelled(value: Any) -> Any:
     """Write what JSON has no form for: a catalog."""
-    return [value.impl, value.properties] if isinstance(value, Catalog) else str(value)
+    if isinstance(value, Catalog):
+        return [value.impl, _address(dict(value.properties))]
+    return str(value)
+
+
+def _address(properties: Mapping[str, str]) -> dict[str, str]:
+    """Say where a catalog is: keys to it expire, and the next attempt has others."""
+    return {name: _PASSWORD.sub("//", properties[name]) for name in _ADDRESS if name in properties}
 
 
 def kind_of(job: str) -> Kind:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
+from lakeroot.objects import parse_root
 from lakeroot.spark import metastore
 from lakeroot.spark.catalogs import Catalog
 from lakeroot.spark.metastore.places import metastore_at
@@ -31,9 +32,19 @@ class MetastoreJob:
         return self.job.job.rpartition(" ")[2]
 
     @property
+    def root(self) -> str:
+        """Say which directory the metastore is, however its catalog is written."""
+        root = dict(self._metastore.properties).get("root")
+        return parse_root(root).uri if root else ""
+
+    @property
+    def _metastore(self) -> Catalog:
+        named: Catalog = self.job.options.get("metastore", self.catalog)
+        return named
+
+    @property
     def _where(self) -> dict[str, Any]:
-        catalog = self.job.options.get("metastore", self.catalog)
-        return metastore_at(catalog.impl, dict(catalog.properties))
+        return metastore_at(self._metastore.impl, dict(self._metastore.properties))
 
     def done_before(self, job_id: str | None = None) -> Any:
         """Find what the job has done; a table that is missing is an error."""

@@ -7,10 +7,13 @@ is often no commit of the table at all. A note stays for as long as it may be as
 import contextlib
 import json
 import uuid
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
 from lakeroot.spark.catalogs import TableRef, files_of, locate
+from lakeroot.spark.pipelines.definition import Pipeline
+from lakeroot.spark.pipelines.metastore_jobs import MetastoreJob
 from lakeroot.tables.job_notes import JobNote, find_job_note, note_job
 from lakeroot.tables.transactions import Status
 
@@ -22,6 +25,21 @@ _DID: Final = "did"
 def id_of(pipeline: str, run_id: str, what: str) -> str:
     """Give the id of a part of a run: the same in every attempt, and like no other."""
     return str(uuid.uuid5(_IDS, json.dumps([pipeline, run_id, what])))
+
+
+def ids_of_jobs(pipeline: Pipeline, run_id: str) -> list[str]:
+    """Give the ids of the jobs of a run, in their order.
+
+    A job is known by what it does, not by its place: a file may be mended before it is run again.
+    """
+    seen: Counter[tuple[str, str]] = Counter()
+    ids = []
+    for job in pipeline.jobs:
+        # Of equal jobs in two metastores each is the first: it is looked for in its own.
+        root = MetastoreJob(pipeline.catalog, job).root if job.is_of_metastore else ""
+        seen[job.digest, root] += 1
+        ids.append(id_of(pipeline.name, run_id, f"{job.digest} {seen[job.digest, root]}"))
+    return ids
 
 
 def noted(table: TableRef, identity: str) -> JobNote | None:
