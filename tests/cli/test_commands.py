@@ -47,6 +47,16 @@ def test_rows_are_shown_and_counted(filled: Run) -> None:
     assert {"what": "rows", "value": 3} in filled.json("show", "air.words")
 
 
+def test_one_thing_is_told_as_one(filled: Run, tmp_path: Path) -> None:
+    (tmp_path / "one.csv").write_text("n\n1\n")
+    said = filled("table", "create", "air.one", str(tmp_path / "one.csv"))[1]
+    assert said.strip() == "Created air.one with 1 row."
+    filled("index", "create", "air.words", "n", "BTREE")
+    assert (
+        "1 version of air.words" in filled("version", "delete", "air.words", "1", "2", "--yes")[1]
+    )
+
+
 def test_csv_is_for_scripts(filled: Run) -> None:
     assert filled("-o", "csv", "head", "air.words")[1] == "n,word\n1,a\n2,b\n3,c\n"
 

@@ -365,9 +365,14 @@ def test_people_are_told_asked_and_refused_as_by_other_jobs(
     before = files(root)
     said = run(*job, "upsert", "shop.orders", *two, "--dry-run")[1]
     assert said == "Would upsert 2 rows: 2 partitions written anew.\n"
+    one = [str(tmp_path / "oslo.csv"), "-f", "csv", "--on", "city", "--dry-run"]
+    said = run(*job, "delete", "shop.orders", *one)[1]
+    assert said == "Would delete the rows that match 1 given one: 1 partition written anew.\n"
+    said = run(*job, "replace", "shop.orders", *two, "--dry-run")[1]
+    assert said == "Would put 2 rows in the place of all others: 2 partitions with a delta each.\n"
     assert "nothing to compact in 2 files" in run(*job, "compact", "shop.plain", "--dry-run")[1]
     assert "stays as it is" in run(*job, "compact", "shop.plain")[1]
-    for question, *words in (("match 2 given", "delete"), ("by 2 others", "replace")):
+    for question, *words in (("match 2 given", "delete"), ("by 2 rows", "replace")):
         monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
         code, out, _ = run(*job, *words, "shop.orders", *two)
         assert (code, question in out) == (130, True), out

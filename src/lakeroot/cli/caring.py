@@ -12,7 +12,7 @@ from lakeroot.cli.catalogs import opened, opened_now
 from lakeroot.cli.config import chosen, options_of
 from lakeroot.cli.failing import EXIT_FAILED
 from lakeroot.cli.naming import DRY_RUN, YES, agreed
-from lakeroot.cli.output import print_done, print_found, print_rows
+from lakeroot.cli.output import many, print_done, print_found, print_rows
 from lakeroot.cli.progress import shown, shown_for
 from lakeroot.lake.lake import own
 from lakeroot.lake.opening import implementation
@@ -127,10 +127,8 @@ def gc(
         with showing("Reading the catalog"):
             planned = care.gc(older_than, dry_run=True, old_versions=old_versions, keep=keep)
         if not dry_run and planned.garbage:
-            agreed(
-                f"Delete {len(planned.garbage)} things, {planned.size_bytes} bytes, for good?",
-                yes=yes,
-            )
+            what = many(len(planned.garbage), "thing"), many(planned.size_bytes, "byte")
+            agreed(f"Delete {', '.join(what)}, for good?", yes=yes)
             with showing("Deleting"):
                 planned = care.gc(older_than, old_versions=old_versions, keep=keep)
     rows = [(one.path, one.size_bytes, one.why) for one in planned.garbage]

@@ -6,7 +6,7 @@ import click
 
 from lakeroot.cli.catalogs import TABLE, opened, table_of
 from lakeroot.cli.naming import DRY_RUN, YES, agreed
-from lakeroot.cli.output import print_done, print_rows
+from lakeroot.cli.output import many, print_done, print_rows
 from lakeroot.lake.calls import Calls
 from lakeroot.lake.moments import show_time
 from lakeroot.model.errors import (
@@ -107,12 +107,12 @@ def delete_versions(
     if dry_run:
         print_rows(ctx, ["would delete"], [(number,) for number in numbers])
         return
-    agreed(f"Delete {len(numbers)} versions of {table}?", yes=yes)
+    agreed(f"Delete {many(len(numbers), 'version')} of {table}?", yes=yes)
     done = opened(ctx).namespace.batch_delete_table_versions(
         {"id": found.id, "ranges": [{"start_version": start, "end_version": end}]}
     )
     deleted = done["deleted_count"]
-    print_done(ctx, f"Deleted {deleted} versions of {table}.", deleted=deleted)
+    print_done(ctx, f"Deleted {many(deleted, 'version')} of {table}.", deleted=deleted)
 
 
 @click.group("tag")

@@ -7,7 +7,7 @@ import click
 from lakeroot.cli.catalogs import TABLE
 from lakeroot.cli.copying import TARGET_PROFILE, TARGET_PROPERTY, target_of
 from lakeroot.cli.naming import DRY_RUN, YES, agreed, pairs
-from lakeroot.cli.output import print_done, print_value
+from lakeroot.cli.output import many, print_done, print_value
 from lakeroot.cli.progress import shown_for
 from lakeroot.cli.sparking import (
     DONE_BEFORE,
@@ -70,13 +70,14 @@ def update(
                 with shown_for(session, "Spark: counting"):
                     chosen = pipeline.update(session, table, dry_run=True, **given).updated
             if not dry_run:
-                agreed(f"Update {chosen} rows of {table}? Older versions keep them.", yes=yes)
+                text = f"Update {many(chosen, 'row')} of {table}? Older versions keep them."
+                agreed(text, yes=yes)
                 with shown_for(session, "Spark: update"):
                     done = pipeline.update(session, table, **given)
     if dry_run:
         print_would(ctx, "would update", chosen, is_done=done is not None)
         return
-    print_changed(ctx, table, done, f"{done.updated} rows updated")
+    print_changed(ctx, table, done, f"{many(done.updated, 'row')} updated")
 
 
 @job_group.command("index")
@@ -146,12 +147,14 @@ def backfill(
     }
     if dry_run:
         planned = pipeline.backfill(NO_SPARK, table, dry_run=True, **given)
-        text = f"Would compute {planned.computed} of {planned.fragments} fragments of {table}."
+        text = (
+            f"Would compute {planned.computed} of {many(planned.fragments, 'fragment')} of {table}."
+        )
         print_done(ctx, DONE_BEFORE if planned.already_done else text, **facts(planned))
         return
     with spark_session("backfill") as session:
         done = pipeline.backfill(session, table, **given)
-    text = f"{done.computed} of {done.fragments} fragments computed"
+    text = f"{done.computed} of {many(done.fragments, 'fragment')} computed"
     print_changed(ctx, table, done, text)
 
 
@@ -208,7 +211,7 @@ def export(
             **{key: value for key, value in reading.items() if value is not None},
             **where,
         )
-    print_done(ctx, f"{target} has {rows} rows of {table}.", rows=rows, target=target)
+    print_done(ctx, f"{target} has {many(rows, 'row')} of {table}.", rows=rows, target=target)
 
 
 @job_group.command("convert")
@@ -256,7 +259,7 @@ def convert(
                 session, table, called, source=here, target=there, mode=mode, dry_run=dry_run
             )
     if dry_run:
-        text = DONE_BEFORE if done.already_done else f"Would write {done.rows} rows."
+        text = DONE_BEFORE if done.already_done else f"Would write {many(done.rows, 'row')}."
         print_done(ctx, text, **facts(done))
         return
-    print_changed(ctx, f"{called} in {target}", done, f"{done.rows} rows written")
+    print_changed(ctx, f"{called} in {target}", done, f"{many(done.rows, 'row')} written")

@@ -8,7 +8,7 @@ import click
 from lakeroot.cli import jobs as _others  # noqa: F401  # its commands join the group
 from lakeroot.cli.catalogs import TABLE
 from lakeroot.cli.naming import DRY_RUN, YES, agreed, pairs
-from lakeroot.cli.output import print_done
+from lakeroot.cli.output import many, print_done
 from lakeroot.cli.progress import shown_for
 from lakeroot.cli.sparking import (
     DONE_BEFORE,
@@ -56,21 +56,21 @@ def metastore_group() -> None:
 @_of_rows
 def append(ctx: click.Context, /, **given: Any) -> None:
     """Add the rows of files at the end of a table."""
-    _change(ctx, "append", "{} rows appended", **given)
+    _change(ctx, "append", ("append {rows}", "{rows} appended"), **given)
 
 
 @metastore_group.command("add")
 @_of_rows
 def add(ctx: click.Context, /, **given: Any) -> None:
     """Add the rows of files without a place in the order; such writes never wait."""
-    _change(ctx, "add", "{} rows added", **given)
+    _change(ctx, "add", ("add {rows}", "{rows} added"), **given)
 
 
 @metastore_group.command("upsert")
 @_of_rows
 def upsert(ctx: click.Context, /, **given: Any) -> None:
     """Insert the rows of files, or change those with the same merge keys."""
-    _change(ctx, "upsert", "{} rows upserted", **given)
+    _change(ctx, "upsert", ("upsert {rows}", "{rows} upserted"), **given)
 
 
 @metastore_group.command("delete")
@@ -79,10 +79,11 @@ def upsert(ctx: click.Context, /, **given: Any) -> None:
 @_of_rows
 def delete(ctx: click.Context, /, keys: tuple[str, ...], yes: bool, **given: Any) -> None:
     """Delete the rows that are equal to those of files in some columns."""
-    question = "Delete the rows of {table} that match {rows} given ones? The history keeps them."
+    question = "Delete the rows of {table} that match {given}? The history keeps them."
     told: dict[str, Any] = {"on": list(keys)} if keys else {}
     asked = None if yes else question
-    _change(ctx, "delete", "the rows that match {} given ones deleted", asked, told, **given)
+    match = "the rows that match {given}"  # How many these are, nobody has counted.
+    _change(ctx, "delete", (f"delete {match}", f"{match} deleted"), asked, told, **given)
 
 
 @metastore_group.command("replace")
@@ -90,9 +91,10 @@ def delete(ctx: click.Context, /, keys: tuple[str, ...], yes: bool, **given: Any
 @_of_rows
 def replace(ctx: click.Context, /, yes: bool, **given: Any) -> None:
     """Put the rows of files in the place of all rows of a table."""
-    question = "Replace all rows of {table} by {rows} others? The history keeps them."
+    question = "Replace all rows of {table} by {rows}? The history keeps them."
     asked = None if yes else question
-    _change(ctx, "replace", "{} rows in the place of all others", asked, **given)
+    others = "{rows} in the place of all others"
+    _change(ctx, "replace", (f"put {others}", others), asked, **given)
 
 
 @metastore_group.command("compact")
@@ -111,11 +113,11 @@ def compact(ctx: click.Context, table: str, job_id: str | None, dry_run: bool) -
         if not dry_run and done.partitions:
             with spark_session("compact") as session:
                 done = metastore.compact(session, table, **where)
-    files = f"{done.files_before} files before"
+    files = f"{many(done.files_before, 'file')} before"
     text = f"{_partitions(done)} written anew, {files}, {done.files} now"
     if dry_run:
         text = f"Would write {_partitions(done)} anew: {files}, {done.files} then."
-        nothing = f"There is nothing to compact in {done.files_before} files."
+        nothing = f"There is nothing to compact in {many(done.files_before, 'file')}."
         text = text if done.partitions else nothing
     _say(ctx, table, done, text, dry_run=dry_run)
 
@@ -123,7 +125,7 @@ def compact(ctx: click.Context, table: str, job_id: str | None, dry_run: bool) -
 def _change(
     ctx: click.Context,
     verb: str,
-    did: str,
+    words: tuple[str, str],
     question: str | None = None,
     told: dict[str, Any] | None = None,
     *,
@@ -135,7 +137,10 @@ def _change(
     reader: tuple[str, ...],
     dry_run: bool,
 ) -> None:
-    """Change a table by the rows of files; what was done before needs neither Spark nor files."""
+    """Change a table by the rows of files; what was done before needs neither Spark nor files.
+
+    The words are for what would be done, and for what was done.
+    """
     from lakeroot.spark import metastore
     from lakeroot.spark.moving import files_blamed, source_frame
     from lakeroot.spark.source_files import require_files
@@ -153,18 +158,23 @@ def _change(
                     done = change(frame, table, dry_run=True, **given)
             if not dry_run:
                 if question is not None:
-                    agreed(question.format(table=table, rows=done.rows), yes=False)
+                    agreed(question.format(table=table, **_counts(done)), yes=False)
                 with shown_for(session, f"Spark: {verb}"):
                     done = change(frame, table, **given)
     how = "with a delta each" if done.deltas else "written anew"
     touched = f"{_partitions(done)} {how}"
-    would = f"Would {verb} {done.rows} rows: {touched}."
-    text = would if dry_run else f"{did.format(done.rows)}, {touched}"
+    would, did = (each.format(**_counts(done)) for each in words)
+    text = f"Would {would}: {touched}." if dry_run else f"{did}, {touched}"
     _say(ctx, table, done, text, dry_run=dry_run)
 
 
+def _counts(done: Any) -> dict[str, str]:
+    """Count the rows that a change was given, as those that come and as those to match."""
+    return {"rows": many(done.rows, "row"), "given": many(done.rows, "given one")}
+
+
 def _partitions(done: Any) -> str:
-    return "1 partition" if done.partitions == 1 else f"{done.partitions} partitions"
+    return many(done.partitions, "partition")
 
 
 def _place(ctx: click.Context) -> dict[str, Any]:

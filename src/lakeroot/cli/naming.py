@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from lakeroot.cli.catalogs import NAMESPACE, TABLE, opened
-from lakeroot.cli.output import print_done, print_rows
+from lakeroot.cli.output import many, print_done, print_rows
 from lakeroot.cli.progress import shown
 from lakeroot.lake.lake import Lake, own
 from lakeroot.model.errors import (
@@ -110,7 +110,10 @@ def drop_namespace(
         print_rows(ctx, ["would drop"], [(name,) for name in [*inside, namespace]])
         return
     if cascade and inside:
-        agreed(f"Drop {namespace} with {len(inside)} tables?{_way_back(lake, now=now)}", yes=yes)
+        agreed(
+            f"Drop {namespace} with {many(len(inside), 'table')}?{_way_back(lake, now=now)}",
+            yes=yes,
+        )
     identifier = list(parse_dotted(namespace))
     if cascade and not now and has_trash(lake):
         own(lake, "discard_namespace")(identifier)
@@ -142,7 +145,8 @@ def create_table(ctx: click.Context, table: str, file: Path, mode: str) -> None:
     """Create a table from a Parquet, CSV, JSON lines or Arrow file."""
     created = opened(ctx).create_table(table, read_rows(file), mode=mode)
     rows = created.count()
-    print_done(ctx, f"Created {created.name} with {rows} rows.", table=created.name, rows=rows)
+    text = f"Created {created.name} with {many(rows, 'row')}."
+    print_done(ctx, text, table=created.name, rows=rows)
 
 
 @table_group.command("declare")

@@ -19,6 +19,11 @@ def form(ctx: click.Context) -> str:
     return options.get("output") or "table"
 
 
+def many(count: int, noun: str) -> str:
+    """Count things in words: one row, two rows."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def print_rows(ctx: click.Context, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Print rows."""
     match form(ctx):

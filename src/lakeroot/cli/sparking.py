@@ -13,7 +13,7 @@ from lakeroot.cli.catalogs import TABLE, opened_now, table_of
 from lakeroot.cli.config import chosen, options_of
 from lakeroot.cli.failing import EXIT_FAILED, report
 from lakeroot.cli.naming import DRY_RUN, YES, agreed, pairs
-from lakeroot.cli.output import form, print_done, print_rows
+from lakeroot.cli.output import form, many, print_done, print_rows
 from lakeroot.cli.progress import shown_for
 from lakeroot.lake.opening import implementation
 from lakeroot.model.errors import InvalidInputError
@@ -29,6 +29,7 @@ READER = click.option(
 # What a dry run checks, it checks without Spark, if it can.
 NO_SPARK: Any = None
 DONE_BEFORE = "It was done before."
+_DELETES = "Delete {rows} of {table}? Older versions keep them."
 
 
 @contextmanager
@@ -253,12 +254,13 @@ def ingest(
     if dry_run:
         _print_ingest(ctx, done, columns)
         return
-    print_changed(ctx, table, done, f"{done.rows} rows came in, in {done.files} files")
+    came = f"{many(done.rows, 'row')} came in, in {many(done.files, 'file')}"
+    print_changed(ctx, table, done, came)
 
 
 def _print_ingest(ctx: click.Context, would: Any, columns: Sequence[tuple[str, str]]) -> None:
     """Say what an ingest would do: the columns as a table, and the rows beside it."""
-    text = DONE_BEFORE if would.already_done else f"Would write {would.rows} rows."
+    text = DONE_BEFORE if would.already_done else f"Would write {many(would.rows, 'row')}."
     if form(ctx) == "json":
         named = [{"column": name, "type": kind} for name, kind in columns]
         print_done(ctx, text, **facts(would), columns=named)
@@ -314,16 +316,17 @@ def merge(
             if asks:
                 with shown_for(session, "Spark: counting"):
                     doomed = pipeline.merge(frame, table, dry_run=True, **given).deleted
-                agreed(f"Delete {doomed} rows of {table}? Older versions keep them.", yes=yes)
+                agreed(_DELETES.format(rows=many(doomed, "row"), table=table), yes=yes)
             with shown_for(session, "Spark: merge"):
                 done = pipeline.merge(frame, table, dry_run=dry_run, **given)
     if dry_run:
-        text = f"insert {done.inserted}, update {done.updated}, delete {done.deleted}"
+        inserts = many(done.inserted, "row")
+        text = f"Would insert {inserts}, update {done.updated}, delete {done.deleted}."
         rows = done.inserted + done.updated + done.deleted
-        would = DONE_BEFORE if done.already_done else f"Would {text} rows."
+        would = DONE_BEFORE if done.already_done else text
         print_done(ctx, would, **{"would merge": rows}, **facts(done))
         return
-    did = f"{done.inserted} rows inserted, {done.updated} updated, {done.deleted} deleted"
+    did = f"{many(done.inserted, 'row')} inserted, {done.updated} updated, {done.deleted} deleted"
     print_changed(ctx, table, done, did)
 
 
@@ -347,10 +350,10 @@ def delete(
         print_would(ctx, "would delete", doomed, is_done=done is not None)
         return
     if done is None:
-        agreed(f"Delete {doomed} rows of {table}? Older versions keep them.", yes=yes)
+        agreed(_DELETES.format(rows=many(doomed, "row"), table=table), yes=yes)
         with spark_session("delete") as session:
             done = pipeline.delete(session, table, where=predicate, job_id=job_id, **where)
-    print_changed(ctx, table, done, f"{done.deleted} rows deleted")
+    print_changed(ctx, table, done, f"{many(done.deleted, 'row')} deleted")
 
 
 @job_group.command("compact")
@@ -364,14 +367,14 @@ def compact(ctx: click.Context, table: str, dry_run: bool) -> None:
     _, where = job_on(ctx, table)
     if dry_run:
         done = pipeline.compact(NO_SPARK, table, dry_run=True, **where)
-        fewer = f"{done.fragments_before} fragments into {done.fragments_after}"
-        text = f"Would fold {fewer}, with {done.tasks} tasks."
-        nothing = f"There is nothing to fold in {done.fragments_before} fragments."
+        fewer = f"{many(done.fragments_before, 'fragment')} into {done.fragments_after}"
+        text = f"Would fold {fewer}, with {many(done.tasks, 'task')}."
+        nothing = f"There is nothing to fold in {many(done.fragments_before, 'fragment')}."
         print_done(ctx, text if done.tasks else nothing, **facts(done))
         return
     with spark_session("compact") as session:
         done = pipeline.compact(session, table, **where)
-    folded = f"{done.fragments_before} fragments before, {done.fragments_after} now"
+    folded = f"{many(done.fragments_before, 'fragment')} before, {done.fragments_after} now"
     print_changed(ctx, table, done, folded)
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 class RowsResult:
     """What a change of rows has done; in a dry run, what it would do.
 
-    `partitions` were touched. `deltas` of them got one, for readers to merge; the others were
+    `rows` were given: how many others they delete or replace, nobody counts. `partitions` were
+    touched. `deltas` of them got one, for readers to merge; the others were
     written anew. Without a `transaction` nothing was to be changed.
     """
 
