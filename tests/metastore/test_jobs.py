@@ -20,7 +20,7 @@ def directory(view: View, table: str = "t") -> str:
 
 def named(txn: Transaction, job: str, table: str = "t") -> None:
     txn.append_delta(txn.stream("ns", table), manifest_of([ManifestEntry(f"data/{job}")]))
-    txn.facts |= fact_of(job, directory(txn, table), {"rows": 3})
+    txn.facts |= fact_of(job, directory(txn, table), "append", {"rows": 3})
 
 
 def found(metastore: Metastore, job: str, table: str = "t") -> bool:
@@ -36,7 +36,7 @@ def test_a_job_is_found_by_everybody_with_what_it_did(metastore, another):
     view = another().view()
     done = find_job(view, directory(view), "one")
 
-    assert done == (txn.txn_id, {"rows": 3})
+    assert done == (txn.txn_id, "append", {"rows": 3})
     assert not found(metastore, "two")
 
 
@@ -123,7 +123,7 @@ def test_a_job_is_found_though_the_entry_of_its_transaction_was_damaged(
 
     view = another().view()
 
-    assert find_job(view, directory(view), "one") == (txn.txn_id, {"rows": 3})
+    assert find_job(view, directory(view), "one") == (txn.txn_id, "append", {"rows": 3})
     assert found(another(), "one")
 
 

@@ -160,13 +160,27 @@ def test_a_job_that_is_run_again_does_nothing_and_says_so(spark, root, of_deltac
             *(done.transaction, done.rows, done.partitions, done.files),
         )
         assert change(frame, f"shop.{table}", dry_run=True, **given) == again
-        kind = on_spark.RowsResult
-        assert on_spark.look_first(f"shop.{table}", kind=kind, **given) == again
+        assert on_spark.find_done(verb, f"shop.{table}", **given) == again
         assert files(root) == left
     assert len(of(root, "plain")) == 5
     # The id is of one table: under the same, another one can have a job of its own.
     other = on_spark.upsert(frame, "shop.orders", root=root, job_id="append-plain")
     assert not other.already_done
+
+
+def test_the_id_of_a_job_is_of_one_verb_and_refused_for_another(spark, root, store):
+    frame = spark.createDataFrame([(4, "Rome", 40)], COLUMNS)
+    done = on_spark.upsert(frame, "shop.lazy", root=root, job_id="17")
+    left = of(root, "lazy")
+    for again in (
+        lambda: on_spark.delete(frame, "shop.lazy", root=root, job_id="17"),
+        lambda: on_spark.delete(frame, "shop.lazy", root=root, job_id="17", dry_run=True),
+        lambda: on_spark.compact(spark, "shop.lazy", root=root, job_id="17"),
+        lambda: on_spark.find_done("delete", "shop.lazy", root=root, job_id="17"),
+    ):
+        with pytest.raises(InvalidInputError, match=f"{done.transaction} did 'upsert'"):
+            again()
+    assert of(root, "lazy") == left
 
 
 def test_a_job_that_is_named_by_a_number_is_done_once_too(spark, root, store):

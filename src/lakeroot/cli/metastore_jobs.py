@@ -107,7 +107,7 @@ def compact(ctx: click.Context, table: str, job_id: str | None, dry_run: bool) -
     from lakeroot.spark import metastore
 
     where = {**_place(ctx), "job_id": job_id}
-    done = metastore.look_first(table, kind=metastore.CompactionResult, **where)
+    done: Any = metastore.find_done("compact", table, **where)
     if done is None:
         done = metastore.compact(NO_SPARK, table, dry_run=True, **where)
         if not dry_run and done.partitions:
@@ -146,7 +146,7 @@ def _change(
     from lakeroot.spark.source_files import require_files
 
     where = {**_place(ctx), "job_id": job_id}
-    done: Any = metastore.look_first(table, kind=metastore.RowsResult, **where)
+    done: Any = metastore.find_done(verb, table, **where)
     if done is None:
         require_files(source, kind)
         change = getattr(metastore, verb)

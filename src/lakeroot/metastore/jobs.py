@@ -17,19 +17,23 @@ JOB: Final = "lakeroot.job"
 HISTORY_SEARCHED: Final = 1000
 # In a bucket each entry is a request, and a new job looks at all of them.
 _SIDE_BY_SIDE: Final = 16
-_ID, _TABLE, _DID = "id", "table", "did"
+_ID, _TABLE, _VERB, _DID = "id", "table", "verb", "did"
 
 
 class DoneJob(NamedTuple):
-    """A job that was done: by which transaction, and what it said of it."""
+    """A job that was done: by which transaction, and what it said of it.
+
+    The verb is what was done to the table; earlier releases did not note it.
+    """
 
     txn_id: str
+    verb: str | None
     did: Mapping[str, Any]
 
 
-def fact_of(job: str, table: str, did: Mapping[str, Any]) -> dict[str, Any]:
+def fact_of(job: str, table: str, verb: str, did: Mapping[str, Any]) -> dict[str, Any]:
     """Say which job a transaction does to the table of a directory, and what it has done."""
-    return {JOB: {_ID: job, _TABLE: table, _DID: dict(did)}}
+    return {JOB: {_ID: job, _TABLE: table, _VERB: verb, _DID: dict(did)}}
 
 
 def find_job(view: View, table: str, job: str) -> DoneJob | None:
@@ -44,7 +48,8 @@ def find_job(view: View, table: str, job: str) -> DoneJob | None:
         for begin in range(0, len(newest), _SIDE_BY_SIDE):
             for entry in pool.map(view.log.entry, newest[begin : begin + _SIDE_BY_SIDE]):
                 if entry is not None and _is_same(entry.facts, job, table):
-                    return DoneJob(entry.txn_id, entry.facts[JOB].get(_DID) or {})
+                    told = entry.facts[JOB]
+                    return DoneJob(entry.txn_id, told.get(_VERB), told.get(_DID) or {})
     return None
 
 

@@ -7,7 +7,7 @@ from lakeroot.spark.metastore.writing import (
     append,
     compact,
     delete,
-    look_first,
+    find_done,
     replace,
     upsert,
 )
@@ -19,7 +19,7 @@ __all__ = [
     "append",
     "compact",
     "delete",
-    "look_first",
+    "find_done",
     "read",
     "replace",
     "upsert",

@@ -12,7 +12,8 @@ from lakeroot.metastore import Metastore, View
 from lakeroot.metastore.jobs import fact_of, find_job
 from lakeroot.metastore.transaction import Transaction
 from lakeroot.metastore.view import directory_of
-from lakeroot.spark.failures import translated
+from lakeroot.model.errors import InvalidInputError
+from lakeroot.spark.failures import nearest, translated
 from lakeroot.spark.metastore.foretelling import ForetellingWriter, Rehearsal
 from lakeroot.spark.metastore.reading import root_of, table_name
 from lakeroot.spark.metastore.results import CompactionResult, RowsResult
@@ -20,19 +21,21 @@ from lakeroot.spark.metastore.tasks import Place
 from lakeroot.spark.metastore.writers import SparkTableWriter
 
 _BEAT_S: Final = 60.0
+_COMPACT: Final = "compact"
+VERBS: Final = ("append", "add", "upsert", "delete", "replace", _COMPACT)
 _OPTIONS: Final = ("storage_options", "message", "job_id", "dry_run")
 Result = TypeVar("Result", RowsResult, CompactionResult)
 
 
 def append(frame: DataFrame, table: str, *, root: str | None = None, **options: Any) -> RowsResult:
     """Add rows at the end of a table."""
-    change = _change(RowsResult, table, root, options)
+    change = _change("append", RowsResult, table, root, options)
     return change.run(frame.sparkSession, lambda w: w.append(frame))
 
 
 def add(frame: DataFrame, table: str, *, root: str | None = None, **options: Any) -> RowsResult:
     """Add rows without a place in the order; such writes never wait for each other."""
-    change = _change(RowsResult, table, root, options)
+    change = _change("add", RowsResult, table, root, options)
     return change.run(frame.sparkSession, lambda w: w.add(frame))
 
 
@@ -42,7 +45,7 @@ def upsert(frame: DataFrame, table: str, *, root: str | None = None, **options: 
     Of several rows with one key the merge order or the event time decides; without either, which
     of them stays is left open, since a frame has no order.
     """
-    change = _change(RowsResult, table, root, options)
+    change = _change("upsert", RowsResult, table, root, options)
     return change.run(frame.sparkSession, lambda w: w.upsert(frame))
 
 
@@ -55,15 +58,15 @@ def delete(
     **options: Any,
 ) -> RowsResult:
     """Delete the rows that are equal to the given ones in some columns, or the merge keys."""
-    # One name is a string too, and so are its letters.
-    keys = (on,) if isinstance(on, str) else None if on is None else tuple(on)
-    change = _change(RowsResult, table, root, options, "on")
+    # An attempt that is made again goes through the names again.
+    keys = on if on is None or isinstance(on, str) else tuple(on)
+    change = _change("delete", RowsResult, table, root, options, "on")
     return change.run(frame.sparkSession, lambda w: w.delete(frame, keys))
 
 
 def replace(frame: DataFrame, table: str, *, root: str | None = None, **options: Any) -> RowsResult:
     """Put rows in the place of all rows of a table."""
-    change = _change(RowsResult, table, root, options)
+    change = _change("replace", RowsResult, table, root, options)
     return change.run(frame.sparkSession, lambda w: w.replace(frame))
 
 
@@ -75,26 +78,35 @@ def compact(
     A dry run needs no session, and says how many files there would be, as far as their numbers of
     rows tell.
     """
-    return _change(CompactionResult, table, root, options).run(spark, lambda w: w.compact())
+    change = _change(_COMPACT, CompactionResult, table, root, options)
+    return change.run(spark, lambda w: w.compact())
 
 
-def look_first(
+def find_done(
+    verb: str,
     table: str,
     *,
     root: str | None = None,
-    kind: type[Result],
     job_id: str | None = None,
     storage_options: Mapping[str, str] | None = None,
-) -> Result | None:
-    """Find out without Spark that a job was done before; a table that is missing is an error."""
+) -> RowsResult | CompactionResult | None:
+    """Find without Spark what a job has done to a table, if it was done before.
+
+    `verb` is one of the changes. A table that is missing is an error.
+    """
+    if verb not in VERBS:
+        raise InvalidInputError(f"There is no change {verb!r}", fix=nearest(verb, VERBS))
     given = {"job_id": job_id, "storage_options": storage_options}
-    return _change(kind, table, root, given).looked_first()
+    if verb == _COMPACT:
+        return _change(verb, CompactionResult, table, root, given).looked_first()
+    return _change(verb, RowsResult, table, root, given).looked_first()
 
 
 @dataclass(frozen=True, slots=True)
 class _Change(Generic[Result]):
     """A change of one table: what it is told, and how it is made once."""
 
+    verb: str
     kind: type[Result]
     table: str
     place: Place
@@ -120,7 +132,8 @@ class _Change(Generic[Result]):
                 work(writer)
             result = self._told(writer, txn.txn_id if txn.changes.objects else None)
             if self.job_id is not None:
-                txn.facts |= fact_of(self.job_id, self._directory(txn), _did(result))
+                told = _did(result)
+                txn.facts |= fact_of(self.job_id, self._directory(txn), self.verb, told)
             return result
 
         return self._opened().run(attempt, self.message)
@@ -135,6 +148,12 @@ class _Change(Generic[Result]):
         found = None if self.job_id is None else find_job(view, directory, self.job_id)
         if found is None:
             return None
+        if found.verb not in (None, self.verb):
+            raise InvalidInputError(
+                f"Job {self.job_id!r} of table {self.table} was another change",
+                f"transaction {found.txn_id} did {found.verb!r} under this id",
+                f"Give {self.verb!r} a job id of its own",
+            )
         known = {field.name for field in fields(self.kind)}
         did = {name: value for name, value in found.did.items() if name in known}
         return self.kind(**{**did, "transaction": found.txn_id, "already_done": True})
@@ -160,7 +179,12 @@ class _Change(Generic[Result]):
 
 
 def _change(
-    kind: type[Result], table: str, root: str | None, options: dict[str, Any], *own: str
+    verb: str,
+    kind: type[Result],
+    table: str,
+    root: str | None,
+    options: dict[str, Any],
+    *own: str,
 ) -> _Change[Result]:
     """Read what a change is told; `own` are the arguments of the verb alone, to suggest."""
     storage_options, message, job_id, dry_run = (options.pop(name, None) for name in _OPTIONS)
@@ -168,7 +192,7 @@ def _change(
     place = Place(root, storage_options)
     # A number is a name as well, and the same as in a shell.
     job = "" if job_id is None else str(job_id)
-    return _Change(kind, table, place, message, job or None, bool(dry_run))
+    return _Change(verb, kind, table, place, message, job or None, bool(dry_run))
 
 
 def _did(result: RowsResult | CompactionResult) -> dict[str, int]:

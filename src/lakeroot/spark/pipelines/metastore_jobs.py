@@ -48,9 +48,7 @@ class MetastoreJob:
 
     def done_before(self, job_id: str | None = None) -> Any:
         """Find what the job has done; a table that is missing is an error."""
-        is_compact = self._verb == _COMPACT
-        kind: Any = metastore.CompactionResult if is_compact else metastore.RowsResult
-        return metastore.look_first(str(self.job.table), kind=kind, job_id=job_id, **self._where)
+        return metastore.find_done(self._verb, str(self.job.table), job_id=job_id, **self._where)
 
     def do(self, spark: SparkSession, rows: Rows, job_id: str, message: str) -> Any:
         """Do the job once; rows are made for one that was not done."""
