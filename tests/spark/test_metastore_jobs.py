@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import lakeroot
 from lakeroot.metastore import Metastore, schema_of
 from lakeroot.metastore.data import TableWriter, read_rows
 from lakeroot.metastore.jobs import JOB
@@ -327,10 +328,67 @@ def test_a_plan_says_what_is_missing_before_spark_starts(store, file, tmp_path: 
         for look in (pipelines.plan, pipelines.require_possible):
             with pytest.raises(error):
                 look(pipelines.load(file))
+    file.write_text(FILE)
+    csv = tmp_path / "two.csv"
+    csv.rename(tmp_path / "gone.csv")
+    for look in (pipelines.plan, pipelines.require_possible):
+        with pytest.raises(InvalidInputError, match=r"two\.csv"):
+            look(pipelines.load(file))
     elsewhere = Catalog.of("rest", {"uri": "http://127.0.0.1:1"})
     job = pipelines.Job(job="metastore compact", table="shop.plain")
     with pytest.raises(UnsupportedOperationError, match="The catalog is no metastore"):
         pipelines.plan(pipelines.Pipeline(name="p", catalog=elsewhere, jobs=(job,)))
+
+
+def test_sources_are_looked_at_for_jobs_that_are_not_done_and_nothing_before_them_makes(
+    spark, root, file, tmp_path: Path
+):
+    wrong = FILE.replace("on: [city, price]", "on: [town]")
+    file.write_text(wrong)
+    with pytest.raises(InvalidInputError, match="town"):
+        pipelines.run_file(file, run_id="monday", spark=spark)
+    csv = tmp_path / "two.csv"
+    csv.rename(tmp_path / "gone.csv")
+    with pytest.raises(InvalidInputError, match=r"two\.csv"):
+        pipelines.require_possible(pipelines.load(file), "monday")
+
+    (tmp_path / "gone.csv").rename(csv)
+    file.write_text(FILE)
+    pipelines.run_file(file, run_id="monday", spark=spark)
+    csv.unlink()
+    pipelines.require_possible(pipelines.load(file), "monday")
+    with pytest.raises(InvalidInputError, match=r"two\.csv"):
+        pipelines.require_possible(pipelines.load(file), "tuesday")
+
+
+def test_jobs_may_be_given_what_jobs_before_them_make(spark, root, tmp_path: Path):
+    path = tmp_path / "pipeline.yaml"
+    lines = [
+        f"{{job: export, table: t, target: {root}/out, columns: [id, city, price]}}",
+        "{job: convert, table: t, to: {root: there}, name: copied}",
+        "{job: metastore append, table: shop.plain, from: files, metastore: {root: deltas}}",
+        "{job: metastore append, table: shop.plain, from: rows, metastore: {root: deltas}}",
+    ]
+    sources = f"{{files: {{path: {root}/out}}, rows: {{table: copied}}}}"
+    made_in(str(tmp_path / "deltas"), "spec")
+    lake = lakeroot.open(str(tmp_path / "there"))
+    lake.create_table("t", pa.Table.from_pylist([{"id": 9, "city": "Rome", "price": 90}], ARROW))
+
+    def told(jobs: list[str]) -> pipelines.Pipeline:
+        listed = "".join(f"  - {line}\n" for line in jobs)
+        path.write_text(f"name: p\ncatalog: {{root: there}}\nsources: {sources}\njobs:\n{listed}")
+        return pipelines.load(path)
+
+    for look in (pipelines.plan, pipelines.require_possible):
+        for late in (lines[2:], lines[1:], [lines[0], *lines[2:]]):
+            with pytest.raises((InvalidInputError, TableNotFoundError)):
+                look(told(late))
+    planned = pipelines.plan(told(lines))
+    done = pipelines.run_file(path, spark=spark)
+
+    assert "read rows: table copied" in planned
+    assert [each.did["rows"] for each in done.jobs] == [1] * 4
+    assert len(of(str(tmp_path / "deltas"), "plain")) == 5
 
 
 @pytest.fixture

@@ -1,8 +1,11 @@
 """What a run would do, and whether it can: all that can be seen without Spark and without rows."""
 
-from collections.abc import Iterator
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field
+from itertools import takewhile
 
 from lakeroot.model.errors import (
+    LakerootError,
     TableAlreadyExistsError,
     TableNotFoundError,
 )
@@ -14,6 +17,7 @@ from lakeroot.spark.options import ReadOptions, parse
 from lakeroot.spark.pipelines.definition import Pipeline, Source, Target
 from lakeroot.spark.pipelines.job_kinds import Job
 from lakeroot.spark.pipelines.metastore_jobs import MetastoreJob
+from lakeroot.spark.pipelines.notes import ids_of_jobs
 from lakeroot.spark.pipelines.publications import is_over, published, ref_of
 from lakeroot.spark.publishing import require_atomic
 from lakeroot.spark.source_files import require_files
@@ -28,7 +32,8 @@ def plan(pipeline: Pipeline) -> list[str]:
     """
     if pipeline.atomic and pipeline.tables:
         require_atomic(pipeline.catalog)
-    reads = (f"read {each.name}: {_source_text(pipeline, each)}" for each in pipeline.sources)
+    made = _Made() if pipeline.tables else _made_before_rows(pipeline)
+    reads = (f"read {each.name}: {_source_text(pipeline, each, made)}" for each in pipeline.sources)
     lines = [f"pipeline {pipeline.name}", *reads]
     for step in pipeline.steps:
         if step.python is not None:
@@ -46,7 +51,7 @@ def plan(pipeline: Pipeline) -> list[str]:
     if pipeline.tables:
         together = "in one commit" if pipeline.atomic else "one by one"
         lines.append(f"publish {len(pipeline.tables)} tables {together}")
-    _require_tables_of_jobs(pipeline)
+    _require_possible_jobs(pipeline, None, reads=False)
     for job in pipeline.jobs:
         if "function" in job.options:
             function_named(job.options["function"])
@@ -56,16 +61,18 @@ def plan(pipeline: Pipeline) -> list[str]:
 def require_possible(pipeline: Pipeline, run_id: str | None = None) -> None:
     """Refuse a run that can be seen to fail, before Spark takes its time to start.
 
-    Of a run that was published before, only what its jobs need is looked at. Functions are left to
-    the run: their modules may want a session when they are imported.
+    Of a run that was published before, only what its jobs need is looked at: the sources too, if
+    one of them is still to be given rows. Functions are left to the run: their modules may want a
+    session when they are imported.
     """
+    publishes = False
     if pipeline.tables:
         if pipeline.atomic:
             require_atomic(pipeline.catalog)
         found = {} if run_id is None else published(pipeline, run_id)
-        if not is_over(pipeline, found):
-            for source in pipeline.sources:
-                _source_text(pipeline, source)
+        publishes = not is_over(pipeline, found)
+        if publishes:
+            _require_sources(pipeline, _Made())
             for target in pipeline.tables:
                 if target.table in found:
                     continue
@@ -73,7 +80,7 @@ def require_possible(pipeline: Pipeline, run_id: str | None = None) -> None:
                     exists(ref_of(pipeline, target.table))  # Says that its namespace is missing.
                 else:
                     _possible(pipeline, target)
-    _require_tables_of_jobs(pipeline)
+    _require_possible_jobs(pipeline, run_id, reads=not publishes)
 
 
 def nothing_to_change(ref: TableRef, mode: str) -> TableNotFoundError:
@@ -94,18 +101,64 @@ def _possible(pipeline: Pipeline, target: Target) -> Located | None:
     return found
 
 
-def _require_tables_of_jobs(pipeline: Pipeline) -> None:
-    made = {parse_name(target.table) for target in pipeline.tables}
-    if _computes(pipeline):
-        return
-    for job in pipeline.jobs:
-        if job.job == "migrate":
-            return
+@dataclass(slots=True)
+class _Made:
+    """What a run makes before something is looked for: it need not be there yet."""
+
+    tables: set[Identifier] = field(default_factory=set)
+    paths: list[str] = field(default_factory=list)
+    # Nobody knows before which tables there will be.
+    is_open: bool = False
+
+    def take(self, job: Job) -> None:
+        """Take in what a job makes, if only perhaps in this very catalog."""
+        if job.job == "convert":
+            self.tables.add(parse_name(job.options.get("name") or str(job.table)))
+        elif job.job == "export":
+            self.paths.append(job.options["target"].rstrip("/"))
+        elif job.job == "migrate":
+            self.is_open = True
+
+    def may_have(self, table: str) -> bool:
+        """Tell whether a table may be made by then."""
+        return self.is_open or parse_name(table) in self.tables
+
+    def may_hold(self, path: str) -> bool:
+        """Tell whether files may be made by then."""
+        return any(path == made or path.startswith(f"{made}/") for made in self.paths)
+
+
+def _require_possible_jobs(pipeline: Pipeline, run_id: str | None, *, reads: bool) -> None:
+    """Refuse jobs whose tables are missing; so are sources, if a job is still to be given rows."""
+    ids = [None] * len(pipeline.jobs) if run_id is None else ids_of_jobs(pipeline, run_id)
+    targets = {parse_name(target.table) for target in pipeline.tables}
+    made = _Made(targets, is_open=_computes(pipeline))
+    for job, identity in zip(pipeline.jobs, ids, strict=True):
+        done = None
         if job.is_of_metastore:
-            MetastoreJob(pipeline.catalog, job).done_before()  # Says that its table is missing.
-        elif job.table is not None and parse_name(job.table) not in made:
+            with suppress(LakerootError) if made.is_open else nullcontext():
+                # Says that its table is missing.
+                done = MetastoreJob(pipeline.catalog, job).done_before(identity)
+        elif job.table is not None and not made.may_have(job.table):
             locate(ref_of(pipeline, job.table))
-        made.update(_made_by(job))
+        if reads and "from" in job.options and done is None:
+            _require_sources(pipeline, made)
+            reads = False
+        made.take(job)
+
+
+def _made_before_rows(pipeline: Pipeline) -> _Made:
+    """Say what jobs make before the first of them is given rows: then all sources are read."""
+    made = _Made()
+    if any("from" in job.options for job in pipeline.jobs):
+        for job in takewhile(lambda job: "from" not in job.options, pipeline.jobs):
+            made.take(job)
+    return made
+
+
+def _require_sources(pipeline: Pipeline, made: _Made) -> None:
+    for source in pipeline.sources:
+        _source_text(pipeline, source, made)
 
 
 def _computes(pipeline: Pipeline) -> bool:
@@ -113,20 +166,17 @@ def _computes(pipeline: Pipeline) -> bool:
     return any(step.python for step in pipeline.steps)
 
 
-def _made_by(job: Job) -> Iterator[Identifier]:
-    """Name the table that a job makes: perhaps in this very catalog."""
-    if job.job == "convert":
-        yield parse_name(job.options.get("name") or str(job.table))
-
-
-def _source_text(pipeline: Pipeline, source: Source) -> str:
+def _source_text(pipeline: Pipeline, source: Source, made: _Made) -> str:
     if source.table is not None:
+        if made.may_have(source.table):
+            return f"table {source.table}"
         ref = ref_of(pipeline, source.table)
         given = {"version": source.version, "tag": source.tag, **source.options}
         options = parse(ReadOptions, given)
         return f"table {source.table} version {open_for(locate(ref), options).version}"
     if source.path is not None:
         kind = source.format or "parquet"
-        require_files(source.path, kind)
+        if not made.may_hold(source.path):
+            require_files(source.path, kind)
         return f"{kind} {source.path}"
     return str(source.sql)
