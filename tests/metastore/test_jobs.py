@@ -1,17 +1,19 @@
 """Jobs that name themselves: they are found again, and done once."""
 
 import time
+from typing import Any
 
 import pytest
 
 from lakeroot.metastore import ManifestEntry, Metastore, Transaction, View, manifest_of
 from lakeroot.metastore.entries import slim, write_entry
-from lakeroot.metastore.jobs import HISTORY_SEARCHED, fact_of, find_job
+from lakeroot.metastore.jobs import HISTORY_SEARCHED, JOB, fact_of, find_job
 from lakeroot.metastore.naming import commit_path
 from lakeroot.metastore.view import directory_of
 from lakeroot.model.errors import ConcurrentModificationError
 
 from .conftest import append, with_table
+from .memory import CountingObjects, MemoryObjects
 
 
 def directory(view: View, table: str = "t") -> str:
@@ -125,6 +127,69 @@ def test_a_job_is_found_though_the_entry_of_its_transaction_was_damaged(
 
     assert find_job(view, directory(view), "one") == (txn.txn_id, "append", {"rows": 3})
     assert found(another(), "one")
+
+
+@pytest.mark.parametrize("begins", ["with-a-checkpoint", "with-files"])
+def test_a_job_is_found_though_the_log_is_gone(metastore, objects, another, begins):
+    with with_table(metastore).transaction() as txn:
+        named(txn, "one")
+    if begins == "with-a-checkpoint":
+        metastore.log.checkpoint()
+    objects.delete_directory("txn/_commit")
+
+    view = another().view()
+    with another().transaction() as later:
+        named(later, "two")
+    again = another().view()
+
+    for each in (view, again):
+        assert find_job(each, directory(each), "one") == (txn.txn_id, "append", {"rows": 3})
+    assert find_job(again, directory(again), "two") == (later.txn_id, "append", {"rows": 3})
+
+
+def test_a_reader_that_may_write_nothing_finds_a_job_whose_entry_was_damaged(metastore, objects):
+    with with_table(metastore).transaction() as txn:
+        named(txn, "one")
+    append(metastore, "data/later")
+    objects.put(commit_path(metastore.log.index.sequences[txn.txn_id]), b"LRC1 damaged")
+    reader = Metastore(MemoryObjects(objects.held), read_only=True)
+
+    view = reader.view()
+    assert find_job(view, directory(view), "one") == (txn.txn_id, "append", {"rows": 3})
+
+    with Metastore(objects).transaction() as other:  # where the reader has put the job
+        named(other, "two")
+    assert find_job(view, directory(view), "one") == (txn.txn_id, "append", {"rows": 3})
+
+
+@pytest.mark.parametrize("fact", ["j", ["one"], 3, {"id": ["one"]}, {"id": "one", "did": 3}])
+def test_a_fact_that_somebody_else_has_written_in_another_form_is_no_job(metastore, another, fact):
+    late = with_table(metastore).transaction()
+    named(late, "one")
+    with another().transaction() as txn:
+        named(txn, "one")
+        txn.facts[JOB] = fact
+
+    assert not found(metastore, "one")
+    late.commit()
+    assert found(metastore, "one")
+
+
+def test_of_the_log_only_what_changed_the_table_of_a_job_is_read_again(objects, layout):
+    counting: Any = CountingObjects(objects)
+    metastore = with_table(Metastore(counting, layout=layout))
+    with metastore.transaction() as txn:
+        txn.create_table("ns", "busy")
+    late = metastore.transaction()
+    named(late, "one")
+    for number in range(40):
+        append(metastore, f"data/{number}", table="busy")
+    append(metastore, "data/quiet")
+
+    counting.take()
+    late.commit()
+
+    assert counting.calls["get"] < 10
 
 
 def test_a_job_is_looked_for_so_far_back_and_no_further(metastore, monkeypatch):

@@ -3,11 +3,14 @@
 import heapq
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from lakeroot.metastore.entries import EntryKind
 from lakeroot.metastore.index import Index
 from lakeroot.metastore.log import CommitLog
+from lakeroot.metastore.naming import success_path
+from lakeroot.metastore.txnlogs import facts_in, read_log
 from lakeroot.metastore.view import View
 
 JOB: Final = "lakeroot.job"
@@ -43,13 +46,15 @@ def find_job(view: View, table: str, job: str) -> DoneJob | None:
     """
     index = view.log.index
     kept = {n for n in _changes(index, table) if index.horizon <= n <= view.snapshot.sequence}
-    newest = [sequence for sequence in heapq.nlargest(HISTORY_SEARCHED, kept) if sequence > 0]
-    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
-        for begin in range(0, len(newest), _SIDE_BY_SIDE):
-            for entry in pool.map(view.log.entry, newest[begin : begin + _SIDE_BY_SIDE]):
-                if entry is not None and _is_same(entry.facts, job, table):
-                    told = entry.facts[JOB]
-                    return DoneJob(entry.txn_id, told.get(_VERB), told.get(_DID) or {})
+    for said in _said(view.log, heapq.nlargest(HISTORY_SEARCHED, kept)):
+        told = {} if said is None else _told(said.facts)
+        if said is not None and _is_same(told, job, table):
+            verb, did = told.get(_VERB), told.get(_DID)
+            return DoneJob(
+                said.txn_id,
+                verb if isinstance(verb, str) else None,
+                did if isinstance(did, Mapping) else {},
+            )
     return None
 
 
@@ -58,18 +63,53 @@ def is_done_since(log: CommitLog, since: int, facts: Mapping[str, Any]) -> bool:
 
     What a clean-up has shortened since the log was read says no more what it was.
     """
-    told = facts.get(JOB)
-    if told is None:
+    own = _told(facts)
+    job, table = own.get(_ID), own.get(_TABLE)
+    if not isinstance(job, str) or not isinstance(table, str):
         return False
-    entries = (log.entry(sequence) for sequence in range(since + 1, log.index.head + 1))
+    later = sorted({n for n in _changes(log.index, table) if n > since})
     return any(
-        each is None or each.kind is EntryKind.SLIM or _is_same(each.facts, told[_ID], told[_TABLE])
-        for each in entries
+        said is None or _is_same(_told(said.facts), job, table) for said in _said(log, later)
     )
 
 
-def _is_same(facts: Mapping[str, Any], job: str, table: str) -> bool:
-    told = facts.get(JOB) or {}
+class _Said(NamedTuple):
+    """What a transaction says of itself."""
+
+    txn_id: str
+    facts: Mapping[str, Any]
+
+
+def _said(log: CommitLog, sequences: list[int]) -> Iterator[_Said | None]:
+    """Read what commits say, many at a time; nothing, where nobody knows it any more."""
+    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+        for begin in range(0, len(sequences), _SIDE_BY_SIDE):
+            yield from pool.map(partial(_read, log), sequences[begin : begin + _SIDE_BY_SIDE])
+
+
+def _read(log: CommitLog, sequence: int) -> _Said | None:
+    """Read what a commit says: in the log, or else in the file that tells others of its success.
+
+    Without the log its effects are read from files; and who may write nothing gives a number of its
+    own to a commit whose entry is damaged.
+    """
+    mark = log.index.marks.get(sequence)
+    if mark is None:
+        return None
+    entry = log.entry(sequence) if sequence > 0 else None
+    if entry is not None and entry.kind is not EntryKind.SLIM and entry.txn_id == mark.txn_id:
+        return _Said(entry.txn_id, entry.facts)
+    tree = read_log(log.objects.get(success_path(log.layout, mark.txn_id, mark.end_time)))
+    return _Said(mark.txn_id, facts_in(tree)) if tree else None
+
+
+def _told(facts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Give what a transaction says of a job; others may write something else under its name."""
+    told = facts.get(JOB)
+    return told if isinstance(told, Mapping) else {}
+
+
+def _is_same(told: Mapping[str, Any], job: str, table: str) -> bool:
     return (told.get(_ID), told.get(_TABLE)) == (job, table)
 
 
