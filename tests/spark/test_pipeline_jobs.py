@@ -394,6 +394,8 @@ def test_a_plan_says_that_a_table_is_missing_unless_the_run_may_make_it(managed,
         ("{job: indx, table: shop.orders}", "index"),
         ("{job: index, table: shop.orders, kind: BTREE}", "needs `column`"),
         ("{job: index, table: shop.orders, column: id, kind: BTRE}", "BTREE"),
+        ("{job: index, table: shop.orders, column: id, kind: btre}", "Did you mean 'BTREE'"),
+        ("{job: index, table: shop.orders, column: id, kind: IVF_SQ}", "lakeroot index create"),
         ("{job: index, table: shop.orders, column: id, kind: BTREE, partition: 3}", "partitions"),
         ("{job: index, table: shop.orders, column: id, kind: IVF_PQ, partitions: x}", "number"),
         ("{job: compact}", "needs one"),
@@ -436,6 +438,11 @@ def test_a_mistake_with_keys_in_it_does_not_tell_them():
         Job(job="convert", table="shop.orders", options=given)
 
     assert "s3cret" not in str(error.value)
+
+
+@pytest.mark.parametrize("kind", ["FTS", "fts", "ivfpq", "Label_List"])
+def test_a_kind_of_index_has_the_names_that_it_has_elsewhere(kind):
+    Job(job="index", table="shop.orders", options={"column": "id", "kind": kind})
 
 
 def test_a_file_without_tables_and_jobs_is_refused(tmp_path):

@@ -109,6 +109,18 @@ def _size(dataset: lance.LanceDataset) -> int:
     )
 
 
+def job_kind(kind: str) -> str:
+    """Read the kind of an index that a job is to build, by any of its names."""
+    word = index_kind(kind)
+    if word not in (*SCALAR, *VECTOR):
+        raise InvalidInputError(
+            f"No job builds an index of kind {kind!r}",
+            f"jobs build {', '.join((*SCALAR, *VECTOR))}",
+            "Let one process build it: `lakeroot index create`, or create_table_index",
+        )
+    return word
+
+
 def index(
     spark: SparkSession,
     table: str | None = None,
@@ -132,13 +144,7 @@ def index(
     """
     own = ("column", "kind", "name", "replace", "metric", "partitions", "sub_vectors", "dry_run")
     ref = table_alone(table, options, *own)
-    word = index_kind(kind)
-    if word not in (*SCALAR, *VECTOR):
-        raise InvalidInputError(
-            f"No job builds an index of kind {kind!r}",
-            f"jobs build {', '.join((*SCALAR, *VECTOR))}",
-            "Let one process build it: `lakeroot index create`, or create_table_index",
-        )
+    word = job_kind(kind)
     called = name or f"{column}_idx"
 
     def attempt() -> IndexResult:

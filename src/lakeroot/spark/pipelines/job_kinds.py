@@ -11,7 +11,7 @@ from lakeroot.model.errors import InvalidInputError
 from lakeroot.model.spans import span_of
 from lakeroot.spark.catalogs import Catalog, parse_name
 from lakeroot.spark.failures import nearest
-from lakeroot.spark.maintenance import SCALAR, VECTOR
+from lakeroot.spark.maintenance import job_kind
 from lakeroot.spark.metastore.reading import table_name
 from lakeroot.spark.moving import EXPORTS, MODES
 from lakeroot.spark.resuming import ANYWAY, NEVER, SAME
@@ -78,7 +78,6 @@ KINDS: Final[Mapping[str, Kind]] = {
 }
 # Options that are one of some words, and those that are spans of time.
 _WORDS: Final = {
-    ("index", "kind"): (*SCALAR, *VECTOR),
     ("backfill", "resume"): (SAME, ANYWAY, NEVER),
     ("convert", "mode"): ("create", "append", "overwrite"),
     ("export", "format"): EXPORTS,
@@ -132,8 +131,10 @@ class Job:
         if any(one in ("", (), {}, None) for one in (value, *inside)) or (name, value) == _NO_KEEP:
             raise InvalidInputError(f"`{name}` of a job {self.job!r} says nothing")
         words, text = _WORDS.get((self.job, name)), str(value)
-        if words and (text.upper() if name == "kind" else text) not in words:
+        if words and text not in words:
             raise InvalidInputError(f"There is no {name} {value!r}", fix=nearest(text, words))
+        if name == "kind":
+            job_kind(text)
         if name in _SPANS:
             span_of(text)
 
