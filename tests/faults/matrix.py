@@ -113,18 +113,18 @@ class Dying:
         if name not in CALLS:
             return real
 
-        def call(*arguments: Any) -> Any:
+        def call(*arguments: Any, **options: Any) -> Any:
             self.calls.append(name)
             if len(self.calls) > self._at:
                 self._die()
             if len(self.calls) < self._at:
-                return real(*arguments)
+                return real(*arguments, **options)
             if self._moment == "torn" and name == "delete":
                 paths = list(arguments[0])
                 self.tore = len(paths) > 1
                 real(paths[: len(paths) // 2])
             elif self._moment == "after":
-                found = real(*arguments)
+                found = real(*arguments, **options)
                 if name == "list":
                     list(found)
             self._die()

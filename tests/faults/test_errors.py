@@ -61,7 +61,7 @@ class Erring:
         if name not in CALLS:
             return real
 
-        def call(*arguments: Any) -> Any:
+        def call(*arguments: Any, **options: Any) -> Any:
             self.calls.append(name)
             number = len(self.calls)
             is_refused = number == self._at
@@ -69,7 +69,7 @@ class Erring:
                 is_refused = number >= self._at and CALLS[name] in WRITES
             if is_refused and not self.is_well:
                 raise self._error()
-            return real(*arguments)
+            return real(*arguments, **options)
 
         return call
 
@@ -86,11 +86,11 @@ class Slow:
         if name not in CALLS:
             return real
 
-        def call(*arguments: Any) -> Any:
+        def call(*arguments: Any, **options: Any) -> Any:
             self.calls += 1
             if self.calls == self._at:
                 self._meanwhile()
-            return real(*arguments)
+            return real(*arguments, **options)
 
         return call
 

@@ -272,10 +272,10 @@ def test_a_failed_file_among_several_leaves_none_behind(
     table_in(metastore, PLAIN)
     before, put = set(objects.held), objects.put
 
-    def full(path: str, data: bytes) -> None:
+    def full(path: str, data: bytes, **options: Any) -> None:
         if path.startswith("data/") and path.endswith("1.pq"):
             raise ServiceUnavailableError("The disk is full")
-        put(path, data)
+        put(path, data, **options)
 
     monkeypatch.setattr(objects, "put", full)
     with pytest.raises(ServiceUnavailableError):

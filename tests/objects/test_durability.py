@@ -171,6 +171,7 @@ def test_names_on_another_disk_are_flushed_by_themselves(
 
     row = next(at for at, (_, place) in enumerate(disk.events) if _is_row(Path(place)))
     assert ("flush", str(table / "_versions")) in disk.events[:row]
+    assert ("flush", str(tmp_path / "__manifest" / "data")) in disk.events[:row]
 
 
 def test_memory_is_not_waited_for(tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch):

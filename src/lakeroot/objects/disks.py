@@ -47,10 +47,13 @@ class Disk(Struct, frozen=True):
         """
         return self.kind in _ORDERED
 
-    @property
-    def has_one_journal(self) -> bool:
-        """Tell whether a name that is flushed brings all that were given before it to the disk."""
-        return self.kind in _ONE_JOURNAL
+    def brings_along(self, directory: str) -> bool:
+        """Tell whether a name that is flushed later brings those in a directory to the disk."""
+        return self.kind in _ONE_JOURNAL and self.holds(directory)
+
+    def holds(self, place: str) -> bool:
+        """Tell whether a file or a directory is on this disk."""
+        return os.stat(place).st_dev == self.device  # noqa: PTH116
 
 
 def disk_of(directory: str) -> Disk:
@@ -96,7 +99,7 @@ def flush_all(places: Sequence[str], disk: Disk, *, are_named_later: bool = Fals
         for place in places:
             flush(place)
         for place in directories:
-            if not (are_named_later and disk.has_one_journal and _is_on(place, disk)):
+            if not (are_named_later and disk.brings_along(place)):
                 flush(place)
     elif not _is_flushed_whole(directories, disk):
         with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -114,7 +117,7 @@ def _is_flushed_whole(directories: Sequence[str], disk: Disk) -> bool:
     if sync is None or not disk.is_ordered or not _little_waits():
         return False
     try:
-        if not all(_is_on(place, disk) for place in directories):
+        if not all(map(disk.holds, directories)):
             return False
         handle = os.open(directories[0], os.O_RDONLY)
     except FileNotFoundError:
@@ -124,10 +127,6 @@ def _is_flushed_whole(directories: Sequence[str], disk: Disk) -> bool:
     finally:
         os.close(handle)
     return True
-
-
-def _is_on(place: str, disk: Disk) -> bool:
-    return os.stat(place).st_dev == disk.device  # noqa: PTH116
 
 
 @cache

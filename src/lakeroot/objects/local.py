@@ -69,11 +69,12 @@ class LocalObjects:
     def put(self, path: str, data: bytes, *, is_named_later: bool = False) -> None:
         """Write a whole object, in place of the one that was there."""
         target = self.local_path(path)
+        directory = os.path.dirname(target)  # noqa: PTH120
 
         def put() -> None:
             os.replace(self._write_beside(target, (data,)), target)  # noqa: PTH105 (one call, no objects)
             # Its content is on the disk; whatever brings a later name there brings this one too.
-            if not (is_named_later and self._disk.has_one_journal):
+            if not (is_named_later and self._disk.brings_along(directory)):
                 self._sync_directory(target)
 
         with translated(f"writing {path}"):
