@@ -22,16 +22,11 @@ class NewVersion(Struct, frozen=True):
     metadata: Mapping[str, str] = field(default_factory=dict)
 
 
-class Placed(Struct, frozen=True):
-    """A new version whose manifest was not looked at yet: its table, its files."""
+class Staged(Struct, frozen=True):
+    """A new version that was looked at: its table, its files, and the bytes of its manifest."""
 
     asked: NewVersion
     table: Table
     files: VersionFiles
     manifest: StagedManifest
-
-
-class Staged(Placed, frozen=True):
-    """A new version that was looked at: also its bytes."""
-
     content: bytes

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from lakeroot.catalog.catalog import Catalog
 from lakeroot.catalog.each import each
-from lakeroot.catalog.flushing import Flushing
+from lakeroot.catalog.flushing import flush_manifests
 from lakeroot.catalog.giving_way import give_way, taking_back
 from lakeroot.catalog.known_versions import SCHEME, KnownVersions, is_staged, scheme_of
-from lakeroot.catalog.staged_versions import NewVersion, Placed, Staged
+from lakeroot.catalog.staged_versions import NewVersion, Staged
 from lakeroot.catalog.version_identity import DIGEST, digest_of
 from lakeroot.catalog.versions import Deletion, TableVersions, require_same_table
 from lakeroot.model.commits import (
@@ -65,14 +65,12 @@ class VersionCommits:
             raise InvalidInputError("There is nothing to commit", fix="Give at least one version")
         view = self._store.read()
 
-        def place(one: NewVersion) -> Placed:
+        def with_table(one: NewVersion) -> tuple[NewVersion, Table]:
             table = view.get(one.identifier) if one.identifier else None
-            return self._placed(one, table if isinstance(table, Table) else None)
+            return one, table if isinstance(table, Table) else self._catalog.table(one.identifier)
 
-        placed = list(map(place, asked))
+        staged = each(self._store, lambda one: self.stage(*one), list(map(with_table, asked)))
         managed = [one for one in asked if self._versions.is_managed(one.branch)]
-        flushing = Flushing(placed) if managed else None
-        staged = each(self._store, self._looked_at, placed)
         if not managed:
             return [self._put(one) for one in staged]
         if len(managed) < len(staged):
@@ -83,16 +81,14 @@ class VersionCommits:
             )
         said = message or next(filter(None, (message_in(one.content) for one in staged)), "")
         try:
-            return self.commit_staged(staged, message=said, flushing=flushing)
+            return self.commit_staged(staged, message=said)
         except VersionsNotKeptError:
             return [self._put(one) for one in staged]  # Their files are the arbiters by now.
 
     def stage(self, asked: NewVersion, table: Table | None = None) -> Staged:
         """Look at a new version without creating it; the table may be about to be declared."""
-        return self._looked_at(self._placed(asked, table))
-
-    def _placed(self, asked: NewVersion, table: Table | None) -> Placed:
         table = self._catalog.table(asked.identifier) if table is None else table
+        files = self._versions.files(table, asked.branch)
         manifest = staged_manifest(
             self._store.uri(table.location),
             asked.manifest_path,
@@ -100,11 +96,7 @@ class VersionCommits:
             scheme=asked.scheme,
             branch=asked.branch,
         )
-        return Placed(asked, table, self._versions.files(table, asked.branch), manifest)
-
-    def _looked_at(self, one: Placed) -> Staged:
-        asked, manifest = one.asked, one.manifest
-        content = one.files.staged(manifest) or self._committed(asked, one.table, manifest)
+        content = files.staged(manifest) or self._committed(asked, table, manifest)
         if content is None:
             raise InvalidInputError(
                 f"There is no staged manifest {manifest.path}",
@@ -116,7 +108,7 @@ class VersionCommits:
                 f"it was said to have {asked.manifest_size}, so it is cut off or another one",
                 "Write the manifest there again, then create the version",
             )
-        return Staged(asked, one.table, one.files, manifest, content)
+        return Staged(asked, table, files, manifest, content)
 
     def _committed(self, asked: NewVersion, table: Table, manifest: StagedManifest) -> bytes | None:
         """Read a staged manifest that is a version already, for whoever was not told so.
@@ -138,7 +130,6 @@ class VersionCommits:
         message: str = "",
         deletions: Sequence[Deletion] = (),
         relies_on: Callable[[], Sequence[Requirement]] = tuple,
-        flushing: Flushing | None = None,
     ) -> list[TableVersion]:
         """Commit staged versions and other changes of the catalog together, all or nothing.
 
@@ -151,8 +142,7 @@ class VersionCommits:
         if len(places) == 1:
             turns.prepared(places[0], len(staged[0].content))
         try:
-            flushing = flushing or Flushing(staged)
-            created = self._commit_staged(staged, others, message, deletions, relies_on, flushing)
+            created = self._commit_staged(staged, others, message, deletions, relies_on)
         except TableVersionAlreadyExistsError:
             if len(places) == 1:
                 turns.lost(places[0])
@@ -167,7 +157,6 @@ class VersionCommits:
         message: str,
         deletions: Sequence[Deletion],
         relies_on: Callable[[], Sequence[Requirement]],
-        flushing: Flushing,
     ) -> list[TableVersion]:
         now_ms = int(time.time() * 1000)
         for attempt in range(_ATTEMPTS):
@@ -175,7 +164,7 @@ class VersionCommits:
             changes, already = self._plan(staged, others, deletions, now_ms)
             # A commit that was made by an earlier attempt relies on nothing any more.
             required = [*unchanged, *relies_on()] if changes else []
-            flushing.wait(changes)
+            flush_manifests(staged, changes)
             back = taking_back(self._store, others, deletions)
             try:
                 if changes:
