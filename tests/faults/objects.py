@@ -43,10 +43,6 @@ class Fragile:
             raise Crash
         return True
 
-    @property
-    def is_waited_for(self) -> bool:
-        return self._objects.is_waited_for
-
     def get(self, path: str) -> bytes | None:
         last = self._is_last()
         found = self._objects.get(path)

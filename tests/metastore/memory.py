@@ -17,8 +17,6 @@ class MemoryObjects:
         self.held = {} if held is None else held
         self.now_ms: Callable[[], int] = lambda: next(_CLOCK)
 
-    is_waited_for = False
-
     def get(self, path: str) -> bytes | None:
         found = self.held.get(path)
         return None if found is None else found[0]

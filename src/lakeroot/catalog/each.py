@@ -1,4 +1,4 @@
-"""The same for every item of many, as fast as the store of a catalog allows."""
+"""Work that waits for files, as fast as the store of a catalog allows."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -8,6 +8,7 @@ from lakeroot.storage.contract import Store
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Other = TypeVar("Other")
 
 _SIDE_BY_SIDE: Final = 16
 
@@ -18,3 +19,14 @@ def each(store: Store, work: Callable[[Item], Result], items: Sequence[Item]) ->
         return [work(item) for item in items]
     with ThreadPoolExecutor(min(len(items), _SIDE_BY_SIDE)) as pool:
         return list(pool.map(work, items))
+
+
+def both(
+    store: Store, work: Callable[[], Result], other: Callable[[], Other]
+) -> tuple[Result, Other]:
+    """Do two things that need files: at once in a bucket, where each of them waits for long."""
+    if store.root.is_local:
+        return work(), other()
+    with ThreadPoolExecutor(1) as pool:
+        beside = pool.submit(other)
+        return work(), beside.result()

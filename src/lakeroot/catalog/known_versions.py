@@ -43,6 +43,8 @@ class KnownVersions:
         self._direct: dict[int, str] | None = None
         self._same_up_to = 0
         self._is_newest_in_place: bool | None = None
+        self._first: TableVersion | None = None
+        """The version that a bucket lists first, if it was asked."""
 
     @property
     def direct(self) -> dict[int, str]:
@@ -161,7 +163,8 @@ class KnownVersions:
         last, scheme = self._last, scheme_in(self.kept[self._last])
         if not self._has_hint and scheme is NamingScheme.V2:
             # A bucket lists the newest first.
-            self._is_newest_in_place = self.files.first() == last
+            self._first = self.files.first()
+            self._is_newest_in_place = self._first is not None and self._first.version == last
             return self._is_newest_in_place
         # Old versions may have been cleaned up in between: then the last one we know is gone, or
         # Lance says where the newest is.
@@ -181,7 +184,7 @@ class KnownVersions:
             if self.files.exists(final) if on_disk is None else on_disk.get(row.version) == final:
                 return whole
         # What is there may be another writer's, put there directly: it is the one that counts.
-        found = self.files.describe(row.version, final)
+        found = self._described(row.version, final)
         if found is None:
             # Lance can give all files of a table their names in the other scheme.
             found = self.files.describe(row.version, self.files.renamed(final))
@@ -196,6 +199,13 @@ class KnownVersions:
             manifest_size=found.manifest_size,
             e_tag=found.e_tag,
         )
+
+    def _described(self, number: int, path: str) -> TableVersion | None:
+        """Describe the version in a file, if possible without asking for it once more."""
+        listed, self._first = self._first, None  # Whoever asks again wants to know what is so now.
+        if listed is not None and listed.manifest_path == self.files.address(path):
+            return listed
+        return self.files.describe(number, path)
 
     def _allow_gone(self, row: TableVersion) -> None:
         """Pass over an old version that was cleaned up; the newest must not just vanish."""

@@ -5,13 +5,14 @@ Where the catalog is the arbiter, versions of several tables (and other changes)
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from lakeroot.catalog.catalog import Catalog
-from lakeroot.catalog.each import each
+from lakeroot.catalog.each import both, each
 from lakeroot.catalog.flushing import flush_manifests
 from lakeroot.catalog.giving_way import give_way, taking_back
 from lakeroot.catalog.known_versions import SCHEME, KnownVersions, is_staged, scheme_of
@@ -38,6 +39,7 @@ from lakeroot.model.errors import (
 from lakeroot.model.identifiers import Identifier, show
 from lakeroot.model.records import Table, TableVersion
 from lakeroot.objects import delete_together, flush_together
+from lakeroot.storage.contract import View
 from lakeroot.storage.lance_dir.manifest_facts import message_in
 from lakeroot.tables.versions import MAIN, StagedManifest, staged_manifest
 
@@ -69,8 +71,13 @@ class VersionCommits:
             table = view.get(one.identifier) if one.identifier else None
             return one, table if isinstance(table, Table) else self._catalog.table(one.identifier)
 
-        staged = each(self._store, lambda one: self.stage(*one), list(map(with_table, asked)))
-        managed = [one for one in asked if self._versions.is_managed(one.branch)]
+        pairs = list(map(with_table, asked))
+        managed = [pair for pair in pairs if self._versions.is_managed(pair[0].branch)]
+        staged, newest = both(
+            self._store,
+            lambda: each(self._store, lambda pair: self.stage(*pair), pairs),
+            lambda: self._newest_of_each(table for _, table in managed),
+        )
         if not managed:
             return [self._put(one) for one in staged]
         if len(managed) < len(staged):
@@ -81,7 +88,7 @@ class VersionCommits:
             )
         said = message or next(filter(None, (message_in(one.content) for one in staged)), "")
         try:
-            return self.commit_staged(staged, message=said)
+            return self.commit_staged(staged, message=said, looked=_Looked(view, newest))
         except VersionsNotKeptError:
             return [self._put(one) for one in staged]  # Their files are the arbiters by now.
 
@@ -130,19 +137,21 @@ class VersionCommits:
         message: str = "",
         deletions: Sequence[Deletion] = (),
         relies_on: Callable[[], Sequence[Requirement]] = tuple,
+        looked: "_Looked | None" = None,
     ) -> list[TableVersion]:
         """Commit staged versions and other changes of the catalog together, all or nothing.
 
         What the caller relies on is looked at before each attempt, and raises what has changed; it
-        must still hold in the commit. The manifests of versions that are deleted stay; they are for
-        the caller to discard.
+        must still hold in the commit. Who has just looked at the tables says what was there, and
+        the first attempt does not look again. The manifests of versions that are deleted stay; they
+        are for the caller to discard.
         """
         turns = self._catalog.turns
         places = list(filter(None, (self._versions.turn_at(one.table) for one in staged)))
         if len(places) == 1:
             turns.prepared(places[0], len(staged[0].content))
         try:
-            created = self._commit_staged(staged, others, message, deletions, relies_on)
+            created = self._commit_staged(staged, others, message, deletions, relies_on, looked)
         except TableVersionAlreadyExistsError:
             if len(places) == 1:
                 turns.lost(places[0])
@@ -157,11 +166,16 @@ class VersionCommits:
         message: str,
         deletions: Sequence[Deletion],
         relies_on: Callable[[], Sequence[Requirement]],
+        looked: "_Looked | None",
     ) -> list[TableVersion]:
         now_ms = int(time.time() * 1000)
         for attempt in range(_ATTEMPTS):
-            unchanged = self._unchanged(staged, others, deletions)
-            changes, already = self._plan(staged, others, deletions, now_ms)
+            view = self._store.read() if looked is None else looked.view
+            unchanged = self._unchanged(view, staged, others, deletions)
+            if looked is None:
+                looked = _Looked(view, self._newest_of_each(one.table for one in staged))
+            changes, already = self._plan(looked, staged, others, deletions, now_ms)
+            looked = None
             # A commit that was made by an earlier attempt relies on nothing any more.
             required = [*unchanged, *relies_on()] if changes else []
             flush_manifests(staged, changes)
@@ -184,10 +198,13 @@ class VersionCommits:
         ]
 
     def _unchanged(
-        self, staged: Sequence[Staged], others: Sequence[Change], deletions: Sequence[Deletion]
+        self,
+        view: View,
+        staged: Sequence[Staged],
+        others: Sequence[Change],
+        deletions: Sequence[Deletion],
     ) -> list[Unchanged]:
         """Look at the tables again: a manifest must not become a version of another table."""
-        view = self._store.read()
         new = {change.identifier for change in others if isinstance(change, DeclareTable)}
         found: dict[Identifier, Unchanged] = {}
         for table in (*(one.table for one in staged), *(one.table for one in deletions)):
@@ -204,6 +221,7 @@ class VersionCommits:
 
     def _plan(
         self,
+        looked: "_Looked",
         staged: Sequence[Staged],
         others: Sequence[Change],
         deletions: Sequence[Deletion],
@@ -220,7 +238,7 @@ class VersionCommits:
             changes += _but_for(deletions, self._versions.staying(shortened[identifier]))
         already: dict[int, TableVersion] = {}
         latest: dict[Identifier, int] = {}
-        for newest, taken_in in each(self._store, self._newest, list(tables.values())):
+        for newest, taken_in in looked.newest:
             latest[newest.table.identifier] = newest.newest
             changes += _but_for(deletions, taken_in)
         for position, one in enumerate(staged):
@@ -234,13 +252,17 @@ class VersionCommits:
                 changes.append(CreateTableVersions(identifier, (_row(one, now_ms),)))
         return changes, already
 
-    def _newest(self, one: Staged) -> tuple[KnownVersions, list[Change]]:
+    def _newest_of_each(self, tables: Iterable[Table]) -> list[tuple[KnownVersions, list[Change]]]:
+        once = {table.identifier: table for table in tables}
+        return each(self._store, self._newest, list(once.values()))
+
+    def _newest(self, table: Table) -> tuple[KnownVersions, list[Change]]:
         """Look at a table's versions, and say what the same commit should put right with them.
 
         Versions that were put there directly are taken in; otherwise the rows of the versions
         before are pointed to their files.
         """
-        found = self._versions.known(one.table, files=one.files)
+        found = self._versions.known(table)
         changes = self._versions.taken_in(found)
         if not changes and found.kept:
             if not found.is_newest_in_place:
@@ -313,6 +335,13 @@ class VersionCommits:
         if found is None:
             raise InvalidTableStateError(f"Version {number} was removed as it was created")
         return replace(found, metadata=dict(one.asked.metadata))
+
+
+class _Looked(Struct, frozen=True):
+    """What a commit of versions is planned on: the tables, and the newest versions of each."""
+
+    view: View
+    newest: list[tuple[KnownVersions, list[Change]]]
 
 
 def _but_for(deletions: Sequence[Deletion], changes: Sequence[Change]) -> Iterator[Change]:

@@ -14,7 +14,7 @@ from lakeroot.model.errors import (
     TableVersionAlreadyExistsError,
 )
 from lakeroot.model.records import TableVersion
-from lakeroot.objects import Below, Objects
+from lakeroot.objects import Below, ObjectInfo, Objects
 from lakeroot.storage.lance_dir.manifest_check import checked_version
 from lakeroot.storage.lance_dir.protobuf import MalformedError
 from lakeroot.storage.lance_dir.versions import write_hint
@@ -109,13 +109,13 @@ class VersionFiles:
                 if isinstance(version, int):
                     yield name.removesuffix(_TAG), version
 
-    def first(self) -> int:
-        """Give the version that is listed first; 0 if there is none."""
+    def first(self) -> TableVersion | None:
+        """Describe the version that is listed first; nothing if there is none."""
         for found in self._files.list(self.directory):
             manifest = parse_manifest_name(found.path.rpartition("/")[2])
             if manifest is not None:
-                return manifest.version
-        return 0
+                return self._described(manifest.version, found)
+        return None
 
     def hinted(self) -> int:
         """Give the newest version as Lance notes it beside the versions; 0 if it does not."""
@@ -157,9 +157,11 @@ class VersionFiles:
     def describe(self, version: int, path: str) -> TableVersion | None:
         """Describe the version in a file; nothing if the file is gone."""
         found = self._files.head(path)
-        if found is None:
-            return None
-        return TableVersion(version, self.address(path), found.size, found.e_tag, found.modified_ms)
+        return None if found is None else self._described(version, found)
+
+    def _described(self, version: int, found: ObjectInfo) -> TableVersion:
+        address = self.address(found.path)
+        return TableVersion(version, address, found.size, found.e_tag, found.modified_ms)
 
     def address(self, path: str) -> str:
         """Give a path below the table as Lance clients write it: a key of the storage."""

@@ -101,7 +101,8 @@ class TableVersions:
         """List versions, a page at a time, oldest first unless asked otherwise."""
         after = _after(token, limit)
         turn: str | None = None
-        if limit == 1 and descending and self._catalog.turns.are_taken and self.is_managed(branch):
+        is_writers = limit == 1 and descending and self._catalog.turns.are_taken
+        if is_writers and self._store.root.is_local and self.is_managed(branch):
             turn = self.turn_at(self._catalog.table(identifier))
         if turn is not None:
             self._catalog.turns.look(turn, self._store.read)
@@ -251,9 +252,7 @@ class TableVersions:
         """Tell whether the catalog arbitrates the versions; those of branches it never does."""
         return self._store.keeps_versions and branch in (None, MAIN)
 
-    def known(
-        self, table: Table, branch: str | None = None, files: VersionFiles | None = None
-    ) -> KnownVersions:
+    def known(self, table: Table, branch: str | None = None) -> KnownVersions:
         """Look at the versions of a table."""
         is_pinned = self._store.is_past and self._store.keeps_versions
         kept: Mapping[int, TableVersion] = {}
@@ -261,7 +260,7 @@ class TableVersions:
             kept = self._store.versions(table, None if branch == MAIN else branch)
         return KnownVersions(
             table,
-            files or self.files(table, branch),
+            self.files(table, branch),
             kept,
             is_pinned=is_pinned,
             has_hint=self._store.root.is_local,

@@ -18,11 +18,6 @@ class Below:
         """Read a whole object; nothing if there is none."""
         return self._objects.get(self._prefix + path)
 
-    @property
-    def is_waited_for(self) -> bool:
-        """Tell whether there is a disk to wait for."""
-        return self._objects.is_waited_for
-
     def put(self, path: str, data: bytes, *, is_named_later: bool = False) -> None:
         """Write a whole object, in place of the one that was there."""
         self._objects.put(self._prefix + path, data, is_named_later=is_named_later)

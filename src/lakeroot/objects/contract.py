@@ -33,11 +33,6 @@ class Objects(Protocol):
         """Read a whole object; nothing if there is none."""
         ...
 
-    @property
-    def is_waited_for(self) -> bool:
-        """Tell whether there is a disk, and a commit waits until things are on it."""
-        ...
-
     def put(self, path: str, data: bytes, *, is_named_later: bool = False) -> None:
         """Write a whole object, in place of the one that was there.
 

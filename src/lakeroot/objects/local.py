@@ -41,7 +41,7 @@ class LocalObjects:
         return disks.disk_of(self.root)
 
     @cached_property
-    def is_waited_for(self) -> bool:
+    def _is_waited_for(self) -> bool:
         """Whether there is a disk to wait for."""
         return self._is_durable and not self._disk.is_memory
 
@@ -146,7 +146,7 @@ class LocalObjects:
 
         Many cost little more than one.
         """
-        if not self.is_waited_for:
+        if not self._is_waited_for:
             return
         places = [self.local_path(path) for path in paths]
         try:
@@ -284,7 +284,7 @@ class LocalObjects:
                 view = memoryview(chunk)
                 while view:
                     view = view[os.write(handle, view) :]
-            if self.is_waited_for:
+            if self._is_waited_for:
                 os.fsync(handle)
         except BaseException:
             os.unlink(unfinished)  # noqa: PTH108
@@ -294,7 +294,7 @@ class LocalObjects:
         return unfinished
 
     def _make_directory(self, place: str) -> None:
-        if not self.is_waited_for:
+        if not self._is_waited_for:
             _make_directory(place)
             return
         # A new directory is an entry of the one above it, which has to be flushed as well.
@@ -319,7 +319,7 @@ class LocalObjects:
         return True
 
     def _sync_directory(self, target: str) -> None:
-        if self.is_waited_for:
+        if self._is_waited_for:
             disks.flush(target[: target.rindex("/")] or "/")
 
 

@@ -46,11 +46,6 @@ class RemoteObjects:
     def __init__(self, store: Any) -> None:
         self._store = store
 
-    @property
-    def is_waited_for(self) -> bool:
-        """Tell whether there is a disk to wait for: a bucket acknowledges what it has stored."""
-        return False
-
     def get(self, path: str) -> bytes | None:
         """Read a whole object; nothing if there is none."""
         with translated(f"reading {path}"):
