@@ -89,6 +89,7 @@ class Creation:
         reserved = self._reserve(new.identifier)
         try:
             self._publish(new, reserved)
+            self._require_kept(new.identifier, reserved)
         except OutcomeUnknownError:
             raise  # it may be there; what is there must not be taken away
         except ConcurrentModificationError as error:
@@ -176,6 +177,19 @@ class Creation:
                 # It may be our own earlier request, which was slow and not lost.
                 if not self._is_made_by(request_id, new.identifier):
                     raise
+
+    def _require_kept(self, identifier: Identifier, reserved: Json) -> None:
+        """Look again whether the table is ours.
+
+        Some servers look whether a name is free and take it in a second step: they may have put a
+        table over ours whose creation they had begun before.
+        """
+        try:
+            found = self._found(identifier)
+        except LakerootError:
+            return  # It was made; nothing is known against it.
+        if found and found["metadata"].get("table-uuid") != reserved["metadata"].get("table-uuid"):
+            raise _taken(identifier)
 
     def _is_made_by(self, request_id: str, identifier: Identifier) -> bool:
         found = self._entries.find(identifier)
