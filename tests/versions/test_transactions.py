@@ -14,6 +14,7 @@ import pytest
 from lance_namespace import (
     CreateNamespaceRequest,
     InvalidInputError,
+    InvalidTableStateError,
     LanceNamespaceError,
     NamespaceNotFoundError,
     TableAlreadyExistsError,
@@ -24,6 +25,7 @@ from lance_namespace import (
 
 from lakeroot import DirectoryNamespace
 from lakeroot.lake.table import ipc
+from lakeroot.tables.versions import manifest_name
 from tests.versions.conftest import Open
 from tests.versions.disk import catalog_version, version_rows
 from tests.versions.staging import (
@@ -115,6 +117,29 @@ def test_a_step_that_fails_takes_the_whole_transaction_back(
         tx.delete(["b"], "nope > 1")
 
     assert files_below(root) == before
+
+
+def test_a_table_that_is_damaged_meanwhile_takes_the_whole_transaction_back(
+    tables: DirectoryNamespace, root: Path
+) -> None:
+    before = files_below(root)
+    newest = directory_of(tables, "a") / "_versions" / manifest_name(1)
+
+    with pytest.raises(InvalidTableStateError), tables.transaction() as tx:
+        tx.append(["a"], MORE)
+        tx.append(["b"], MORE)
+        tx.create(["new"], ROWS)
+        newest.unlink()
+
+    # What is new in the damaged table cannot be told any more from what was there.
+    left = files_below(root) - before
+    assert {Path(file).parts[:2] for file in left} == {
+        ("a.lance", "data"),
+        ("a.lance", "_transactions"),
+    }
+    assert row_count(tables, "b") == 3
+    with pytest.raises(TableNotFoundError):
+        tables.describe_table({"id": ["new"]})
 
 
 def test_an_empty_transaction_commits_nothing(tables: DirectoryNamespace, root: Path) -> None:

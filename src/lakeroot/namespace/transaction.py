@@ -102,6 +102,8 @@ class Transaction:
         self._staging = StagingClient(self._namespace, self._tables)
         self._created: dict[Identifier, Table] = {}
         self._altered: dict[Identifier, AlterTable] = {}
+        # Before the commit was asked for, no error can hide that it was made.
+        self._may_be_published = False
 
     def __enter__(self) -> Self:
         if self._is_begun:
@@ -130,7 +132,7 @@ class Transaction:
                 self._until_undisturbed(self._publish)
         except LakerootError as error:
             # A storage that fails may have published all the same: what was written must stay.
-            if isinstance(error, _REFUSED) or not self._is_whole:
+            if isinstance(error, _REFUSED) or not (self._is_whole and self._may_be_published):
                 self._abandon()
             raise ecosystem_error(error) from error
         if kind is not None:
@@ -201,10 +203,13 @@ class Transaction:
             raise found
         return found
 
+    def _relied_on(self) -> list[Requirement]:
+        """See right before a commit whether what was read is as it was; say what keeps it so."""
+        found = self._still() if self._read or self._missed else []
+        self._may_be_published = True
+        return found
+
     def _still(self) -> list[Requirement]:
-        """See whether all that was read is as it was; say what keeps it so until the commit."""
-        if not self._read and not self._missed:
-            return []
         read = map(self._staging.base, sorted(self._read))
         return still(self._catalog, read, self._missed - self._created.keys())
 
@@ -372,7 +377,7 @@ class Transaction:
         try:
             if others or staged:
                 VersionCommits(self._catalog).commit_staged(
-                    staged, others, self._message, relies_on=self._still
+                    staged, others, self._message, relies_on=self._relied_on
                 )
         except (AlreadyExistsError, NamespaceNotFoundError, TableNotFoundError) as error:
             raise self._told(error) from error
