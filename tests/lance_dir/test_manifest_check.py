@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeroot.storage.lance_dir import manifest_check, protobuf
-from lakeroot.storage.lance_dir.manifest_check import checked_version
+from lakeroot.storage.lance_dir.manifest_check import checked
 from lakeroot.storage.lance_dir.protobuf import MalformedError
 from lakeroot.storage.lance_dir.version_file import FOOTER
 from lakeroot.tables.versions import manifest_name
@@ -34,6 +34,10 @@ def rows(count: int = 3, start: int = 0) -> pa.Table:
             "v": vectors,
         }
     )
+
+
+def version_in(content: bytes) -> int:
+    return checked(content).version
 
 
 def manifests(place: Path) -> list[bytes]:
@@ -89,9 +93,24 @@ def test_whatever_lance_does_to_a_table_is_taken(
     lance.dataset(str(tmp_path / "clone")).delete("id = 0")
 
     for file in (tmp_path / "t" / "_versions").glob("*.manifest"):
-        assert manifest_name(checked_version(file.read_bytes())) == file.name
+        assert manifest_name(version_in(file.read_bytes())) == file.name
     assert len(manifests(tmp_path / "t")) >= len(STEPS)
-    assert all(map(checked_version, manifests(tmp_path / "clone")))
+    assert all(map(version_in, manifests(tmp_path / "clone")))
+
+
+def test_a_manifest_says_of_which_branch_it_is(tmp_path: Path) -> None:
+    place = str(tmp_path / "t")
+    table = lance.write_dataset(rows(), place)
+    fix = table.create_branch("fix/one")
+    lance.write_dataset(rows(), fix, mode="append")
+    fix.shallow_clone(str(tmp_path / "clone"), 2)
+
+    def said(*below: str) -> set[str | None]:
+        return {checked(content).branch for content in manifests(tmp_path.joinpath(*below))}
+
+    assert said("t") == {None}
+    assert said("t", "tree", "fix", "one") == {"fix/one"}
+    assert said("clone") == {None}
 
 
 @pytest.mark.parametrize("version", ["legacy", "2.0"])
@@ -100,7 +119,7 @@ def test_columns_with_a_dictionary_are_taken(tmp_path: Path, version: str) -> No
     for mode in ("create", "append"):
         lance.write_dataset(table, str(tmp_path), mode=mode, data_storage_version=version)
 
-    assert list(map(checked_version, manifests(tmp_path))) == [2, 1]
+    assert list(map(version_in, manifests(tmp_path))) == [2, 1]
 
 
 def test_files_at_other_bases_are_taken(tmp_path: Path) -> None:
@@ -111,9 +130,9 @@ def test_files_at_other_bases_are_taken(tmp_path: Path) -> None:
     lance.write_dataset(table, place, mode="append", target_bases=["base"])
 
     newest = manifests(tmp_path / "t")[0]
-    assert checked_version(newest) == 2
+    assert version_in(newest) == 2
     with pytest.raises(MalformedError, match="a base that is not told"):
-        checked_version(changed(newest, {BASES: lambda _: None}))
+        version_in(changed(newest, {BASES: lambda _: None}))
 
 
 @pytest.fixture(scope="module")
@@ -248,8 +267,8 @@ def test_damage_is_refused(good: bytes, why: str, changes: dict[int, Change]) ->
 
     for _ in range(2):  # What is damaged is not remembered.
         with pytest.raises(MalformedError, match=why):
-            checked_version(damaged)
-        assert checked_version(good) == 4
+            version_in(damaged)
+        assert version_in(good) == 4
 
 
 @pytest.mark.parametrize(
@@ -268,29 +287,29 @@ def test_damage_is_refused(good: bytes, why: str, changes: dict[int, Change]) ->
 def test_damage_of_what_lies_before_the_manifest_is_refused(
     good: bytes, why: str, number: int, change: Change
 ) -> None:
-    assert checked_version(section(good, number, lambda raw: raw)) == 4
+    assert version_in(section(good, number, lambda raw: raw)) == 4
 
     with pytest.raises(MalformedError, match=why):
-        checked_version(section(good, number, change))
+        version_in(section(good, number, change))
 
 
 @pytest.mark.parametrize("number", [READS, READS + 1])
 @pytest.mark.parametrize("bit", [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1 << 20])
 def test_features_are_taken_also_those_of_a_later_lance(good: bytes, number: int, bit: int) -> None:
-    assert checked_version(changed(good, {number: lambda bits: bits | bit})) == 4
+    assert version_in(changed(good, {number: lambda bits: bits | bit})) == 4
 
 
 def test_fields_that_are_not_known_are_let_be(good: bytes) -> None:
     def add(raw: bytes) -> bytes:
         return raw + UNKNOWN
 
-    assert checked_version(changed(good, {}, UNKNOWN)) == 4
+    assert version_in(changed(good, {}, UNKNOWN)) == 4
     for path in ((FIELDS,), (FRAGMENTS,), (FRAGMENTS, 5), (TIME,), (FORMAT,)):
-        assert checked_version(changed(good, inside(*path, change=add))) == 4
+        assert version_in(changed(good, inside(*path, change=add))) == 4
     for number in (TRANSACTION, INDEXES):
-        assert checked_version(section(good, number, add)) == 4
+        assert version_in(section(good, number, add)) == 4
     # As of overlays of a later version of Lance.
-    assert checked_version(changed(good, inside(FRAGMENTS, 11, change=put(b"\n\x02\n\x00")))) == 4
+    assert version_in(changed(good, inside(FRAGMENTS, 11, change=put(b"\n\x02\n\x00")))) == 4
 
 
 @pytest.mark.parametrize("before", range(8))
@@ -304,7 +323,7 @@ def test_fragments_are_found_wherever_they_are(good: bytes, before: int) -> None
     mixed = good[:position] + message + good[-FOOTER.size :]
 
     for content in (mixed, good, mixed, good):
-        assert checked_version(content) == 4
+        assert version_in(content) == 4
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -317,7 +336,7 @@ def test_of_flipped_bytes_only_texts_and_numbers_pass(
     try:
         for at, damaged in flipped(good):
             with contextlib.suppress(MalformedError):
-                if checked_version(damaged) != 4:
+                if version_in(damaged) != 4:
                     continue
                 file.write_bytes(damaged)
                 with contextlib.suppress(Exception):
@@ -358,6 +377,6 @@ def test_what_is_remembered_changes_nothing(others: list[bytes], data: st.DataOb
 
 def outcome(content: bytes) -> int | str:
     try:
-        return checked_version(content)
+        return version_in(content)
     except MalformedError as error:
         return str(error)

@@ -166,6 +166,31 @@ def test_a_staged_manifest_of_another_version_is_refused(
     assert f"it says {staged.version + 1}" in message
 
 
+def test_a_staged_manifest_of_another_branch_is_refused(
+    lake: DirectoryNamespace, staged: StagedVersion
+) -> None:
+    table = directory_of(lake, "t")
+    trial = lance.dataset(str(table)).create_branch("trial", 2)
+    lance.write_dataset(ROWS, trial, mode="append")
+    on_trial = table / "tree" / "trial" / "_versions" / manifest_name(3)
+    on_main = staged.file.with_name(f"{on_trial.name}-trial")
+    on_main.write_bytes(on_trial.read_bytes())
+    size = {"manifest_size": on_main.stat().st_size}
+    asked: list[tuple[Path, dict[str, Any]]] = [(on_main, size)]
+    for branch in ("trial", "nope"):
+        there = table / "tree" / branch / "_versions" / staged.file.name
+        there.parent.mkdir(parents=True, exist_ok=True)
+        there.write_bytes(staged.content)
+        asked.append((there, {"branch": branch}))
+    on_trial.unlink()
+
+    for path, more in asked:
+        request = staged.request(manifest_path=str(path).lstrip("/"), **more)
+        told = refused(lake, INVALID, partial(lake.create_table_version, request))
+        assert "is of another branch" in told
+        assert "the main branch" in told
+
+
 @pytest.mark.parametrize(
     ("version", "code"),
     [(0, INVALID), (-1, INVALID), (2**63, INVALID), (2**64, INVALID), (4, INVALID), (5, INVALID)],

@@ -15,7 +15,7 @@ from lakeroot.model.errors import (
 )
 from lakeroot.model.records import TableVersion
 from lakeroot.objects import Below, ObjectInfo, Objects
-from lakeroot.storage.lance_dir.manifest_check import checked_version
+from lakeroot.storage.lance_dir.manifest_check import checked
 from lakeroot.storage.lance_dir.protobuf import MalformedError
 from lakeroot.storage.lance_dir.versions import write_hint
 from lakeroot.tables.litter import TAGS
@@ -183,14 +183,22 @@ class VersionFiles:
         if not _is_whole(content):
             raise _damaged(manifest, "it is not a whole manifest")
         try:
-            version = checked_version(content)
+            said = checked(content)
         except MalformedError as error:
             raise _damaged(manifest, str(error)) from error
-        if version != manifest.final.version:
+        if said.version != manifest.final.version:
             raise InvalidInputError(
                 f"The staged manifest {manifest.path} is of another version",
-                f"version {manifest.final.version} was asked for, and it says {version}",
+                f"version {manifest.final.version} was asked for, and it says {said.version}",
                 "Write the manifest of the version that is to be created",
+            )
+        if said.branch != self._branch:
+            # Its files lie in the directory of its own branch, so nobody could read it here.
+            raise InvalidInputError(
+                f"The staged manifest {manifest.path} is of another branch",
+                f"a version of {_shown(self._branch)} was asked for, and it is one of "
+                f"{_shown(said.branch)}",
+                "Create the branch if there is none, and write to the table at that branch",
             )
         return content
 
@@ -245,6 +253,10 @@ class VersionFiles:
     def discard(self, paths: list[str]) -> None:
         """Delete files that are not needed any more."""
         self._files.delete(paths)
+
+
+def _shown(branch: str | None) -> str:
+    return "the main branch" if branch is None else f"the branch {branch!r}"
 
 
 def _damaged(manifest: StagedManifest, why: str) -> InvalidInputError:

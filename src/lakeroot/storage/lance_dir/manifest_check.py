@@ -39,6 +39,7 @@ from lakeroot.storage.lance_dir.version_file import (
 )
 
 _BASE_PATHS: Final = 18
+_BRANCH: Final = 20
 _TOP: Final = -1
 """What a field of the schema says that has no other above it."""
 _MIXED_FORMATS: Final = 1 << 8
@@ -51,6 +52,14 @@ _MOST_FRAGMENTS: Final = 4096
 """Of more that were not seen yet only the last are looked at: the new ones are among them."""
 
 Part = TypeVar("Part")
+
+
+class Said(Struct, frozen=True):
+    """What a manifest says that it is."""
+
+    version: int
+    branch: str | None
+    """Nothing for the main branch."""
 
 
 class _Beginning(Struct, frozen=True):
@@ -87,7 +96,7 @@ _BEGINNINGS: Final[list[_Beginning]] = []
 """Of the manifests that were looked at last, the latest first: of different tables, mostly."""
 
 
-def checked_version(content: bytes) -> int:
+def checked(content: bytes) -> Said:
     """Read which version of its table a manifest says it is; raise if it is damaged."""
     try:
         return _checked(content)
@@ -95,7 +104,7 @@ def checked_version(content: bytes) -> int:
         raise MalformedError("a text in it is not UTF-8") from None
 
 
-def _checked(content: bytes) -> int:
+def _checked(content: bytes) -> Said:
     position = FOOTER.unpack(content[-FOOTER.size :])[0]
     manifest = protobuf.unframed(content, position)
     reading = _Reading(_known_beginning(manifest))
@@ -115,7 +124,7 @@ def _checked(content: bytes) -> int:
         made = read_transaction(_section(content, found[TRANSACTION], position))
         _require_new(made, reading.fresh, manifest)
     _remember(beginning)
-    return int(found.get(VERSION, 0))
+    return Said(found.get(VERSION, 0), found.get(_BRANCH) or None)
 
 
 class _Reading:
