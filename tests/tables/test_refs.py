@@ -1,6 +1,8 @@
 """Tags, branches and restoring, with and without an arbiter."""
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import lance_namespace
@@ -135,6 +137,43 @@ def test_a_branch_starts_where_it_is_told(history: TableHandle) -> None:
     assert (listed["old/one"].parent_branch, listed["old/one"].parent_version) == (None, 1)
     assert listed["second"].parent_branch == "old/one"
     assert all(branch.created_at_s > 0 for branch in listed.values())
+
+
+@pytest.mark.parametrize("version", [None, 1])
+def test_a_branch_that_was_begun_and_not_finished_is_taken(
+    history: TableHandle, version: int | None
+) -> None:
+    refs.create_branch(history, "fix/one")
+    (name,) = Path(history.location.removeprefix("file://"), "_refs", "branches").iterdir()
+    name.unlink()
+
+    with pytest.raises(errors.TableBranchAlreadyExistsError) as refused:
+        refs.create_branch(history, "fix/one", from_version=version)
+
+    assert "was begun" in str(refused.value)
+    assert not refs.list_branches(history).items
+    refs.create_branch(history, "fix/two", from_version=version)
+
+
+def test_of_several_who_create_a_branch_at_once_one_does_and_the_others_are_told(
+    history: TableHandle,
+) -> None:
+    racers = 4
+    start = threading.Barrier(racers)
+
+    def create(name: str) -> int:
+        start.wait()
+        try:
+            refs.create_branch(history, name)
+        except errors.LakerootError as error:
+            return error.code
+        return 0
+
+    with ThreadPoolExecutor(racers) as pool:
+        for name in ("a", "b", "c"):
+            outcomes = sorted(pool.map(create, [name] * racers))
+            assert outcomes == [0] + [23] * (racers - 1)
+    assert list(refs.list_branches(history).items) == ["a", "b", "c"]
 
 
 def test_branches_are_listed_in_pages(history: TableHandle) -> None:

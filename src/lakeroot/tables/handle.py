@@ -22,7 +22,7 @@ from lakeroot.model.errors import (
 from lakeroot.model.identifiers import show
 from lakeroot.objects.roots import parse_root
 from lakeroot.tables.faults import OutOfTimeError, translated, translation
-from lakeroot.tables.versions import LAST_VERSION, MAIN, versions_directory
+from lakeroot.tables.versions import LAST_VERSION, MAIN, VERSIONS, versions_directory
 
 Result = TypeVar("Result")
 
@@ -142,6 +142,19 @@ class Workbench:
             with translated("Opening the table"):
                 self._open()
         except TableNotFoundError:
+            return False
+        return True
+
+    def has_begun(self, branch: str) -> bool:
+        """Tell whether there are versions of a branch, also if the table does not have it yet."""
+        try:
+            place = versions_directory(branch).removesuffix(VERSIONS)
+            if not place:
+                return False
+            with translated("Opening the branch"):
+                options = _plain(self.handle.storage_options)
+                LanceDataset(f"{self.location.rstrip('/')}/{place}", storage_options=options)
+        except LakerootError:
             return False
         return True
 

@@ -90,9 +90,25 @@ def create_branch(
     _check_new(name)
     with working_on(handle, "Creating the branch") as table:
         source = table.open(version=from_version, branch=from_branch)
-        if name in source.branches.list():
-            raise TableBranchAlreadyExistsError(f"The table already has a branch {name!r}")
-        source.create_branch(name, (_lance_branch(from_branch), source.version))
+        _refuse_taken(source, name)
+        try:
+            source.create_branch(name, (_lance_branch(from_branch), source.version))
+        except Exception:
+            # The first version of a branch is there before its name. Whoever finds it is told many
+            # things by Lance: of a table that is there, or is not, or of a defect.
+            _refuse_taken(source, name)
+            if table.has_begun(name):
+                raise TableBranchAlreadyExistsError(
+                    f"A branch {name!r} was begun, and the table does not have it yet",
+                    "another client is creating it at this moment, or could not finish",
+                    "List the branches in a moment; `lakeroot gc` removes what nobody finishes",
+                ) from None
+            raise
+
+
+def _refuse_taken(dataset: LanceDataset, name: str) -> None:
+    if name in dataset.branches.list():
+        raise TableBranchAlreadyExistsError(f"The table already has a branch {name!r}")
 
 
 def delete_branch(handle: TableHandle, name: str) -> None:
