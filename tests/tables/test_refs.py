@@ -176,6 +176,55 @@ def test_of_several_who_create_a_branch_at_once_one_does_and_the_others_are_told
     assert list(refs.list_branches(history).items) == ["a", "b", "c"]
 
 
+def test_whoever_looks_at_tags_and_branches_does_not_mind_that_others_are_deleted(
+    history: TableHandle,
+) -> None:
+    refs.create_branch(history, "keep")
+    refs.create_tag(history, "keep", 1)
+    is_over = threading.Event()
+
+    def churn(name: str) -> int:
+        done = 0
+        while not is_over.is_set():
+            refs.create_branch(history, f"{name}{done}")
+            refs.create_tag(history, f"{name}{done}", 1)
+            refs.delete_branch(history, f"{name}{done}")
+            refs.delete_tag(history, f"{name}{done}")
+            done += 1
+        return done
+
+    with ThreadPoolExecutor(2) as pool:
+        churning = [pool.submit(churn, name) for name in ("a", "b")]
+        try:
+            for _ in range(30):
+                assert rows.count_rows(history, branch="keep") == 5
+                assert rows.count_rows(history, tag="keep") == 3
+                assert "keep" in refs.list_branches(history).items
+                assert "keep" in refs.list_tags(history).items
+        finally:
+            is_over.set()
+        assert all(one.result() for one in churning)
+
+
+def test_a_tag_that_several_delete_is_gone_for_all_but_one(history: TableHandle) -> None:
+    racers = 3
+    start = threading.Barrier(racers)
+
+    def delete(tag: str) -> int:
+        start.wait()
+        try:
+            refs.delete_tag(history, tag)
+        except errors.LakerootError as error:
+            return error.code
+        return 0
+
+    with ThreadPoolExecutor(racers) as pool:
+        for tag in ("a", "b", "c", "d"):
+            refs.create_tag(history, tag, 1)
+            assert set(pool.map(delete, [tag] * racers)) <= {0, 8}
+    assert not refs.list_tags(history).items
+
+
 def test_branches_are_listed_in_pages(history: TableHandle) -> None:
     for name in ("b", "a", "c"):
         refs.create_branch(history, name)

@@ -29,7 +29,7 @@ from lakeroot.storage.lance_dir.checking.tables import MANIFEST
 from lakeroot.storage.lance_dir.manifest_facts import everything_named_in
 from lakeroot.storage.lance_dir.protobuf import MalformedError
 from lakeroot.storage.lance_dir.version_file import decode
-from lakeroot.tables.handle import TableHandle, working_on
+from lakeroot.tables.handle import TableHandle, steadily, working_on
 from lakeroot.tables.versions import parse_manifest_name
 
 KEPT_AT_LEAST: Final = 1
@@ -143,8 +143,8 @@ def _clean(
 
 def _pinned(dataset: Any) -> set[int]:
     """Give the versions of the main branch that a tag or a branch names."""
-    tags = {tag["version"] for tag in dataset.tags.list().values()}
-    branches = {branch["parent_version"] for branch in dataset.branches.list().values()}
+    tags = {tag["version"] for tag in steadily(dataset.tags.list).values()}
+    branches = {branch["parent_version"] for branch in steadily(dataset.branches.list).values()}
     return {int(one) for one in tags | branches if one is not None}
 
 

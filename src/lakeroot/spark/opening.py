@@ -19,6 +19,7 @@ from lakeroot.spark.catalogs import Located, TableRef, expires, locate
 from lakeroot.spark.failures import explained, nearest
 from lakeroot.spark.options import ReadOptions
 from lakeroot.spark.types import Comparable, comparable
+from lakeroot.tables.handle import steadily
 
 
 def open_table(table: Located, version: Any = None) -> lance.LanceDataset:
@@ -123,7 +124,7 @@ def _at_tag(
     dataset: lance.LanceDataset, table: Located, tag: str, asked: str | None
 ) -> tuple[lance.LanceDataset, str | None]:
     """Open what a tag names: a version of a branch, so a branch beside it must be that one."""
-    tags = dataset.tags.list()
+    tags = steadily(dataset.tags.list)
     if tag not in tags:
         raise TableTagNotFoundError(f"Table {table.ref} has no tag {tag!r}", fix=nearest(tag, tags))
     # As tags of Lance say it, the main branch has no name.
@@ -138,7 +139,7 @@ def _at_tag(
 
 
 def _at_branch(dataset: lance.LanceDataset, table: Located, branch: str) -> lance.LanceDataset:
-    branches = dataset.branches.list()
+    branches = steadily(dataset.branches.list)
     if branch not in branches:
         raise TableBranchNotFoundError(
             f"Table {table.ref} has no branch {branch!r}", fix=nearest(branch, branches)

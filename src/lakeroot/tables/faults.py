@@ -21,6 +21,10 @@ class OutOfTimeError(errors.ConcurrentModificationError):
     """Other writers were first again and again, until the time for it was over."""
 
 
+class RefGoneError(errors.InvalidTableStateError):
+    """A tag or branch that Lance has listed has no file: mostly it was deleted meanwhile."""
+
+
 class Rule(NamedTuple):
     """A message Lance writes, and what it means to the catalog's users."""
 
@@ -104,7 +108,7 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     _rule(
         r"^Not found: .*/_refs/.*\.json",
-        errors.InvalidTableStateError,
+        RefGoneError,
         "A tag or branch of the table cannot be read",
         "Its name has letters that Lance does not find again; remove its file from _refs",
     ),

@@ -21,7 +21,7 @@ from lakeroot.model.errors import (
 )
 from lakeroot.model.identifiers import show
 from lakeroot.objects.roots import parse_root
-from lakeroot.tables.faults import OutOfTimeError, translated, translation
+from lakeroot.tables.faults import OutOfTimeError, RefGoneError, translated, translation
 from lakeroot.tables.versions import LAST_VERSION, MAIN, VERSIONS, versions_directory
 
 Result = TypeVar("Result")
@@ -29,6 +29,7 @@ Result = TypeVar("Result")
 ATTEMPTS: Final = 6
 LOOKS: Final = 4
 """How often a managed table is opened while its newest version is being deleted."""
+_LOOKS_AT_REFS: Final = 10
 _CATALOG_SPOKE: Final = ("Namespace error", "Python error in")
 _UNKNOWN_OUTCOME: Final = ("Wrapped error: Commit result", "Commit result")
 
@@ -103,7 +104,7 @@ class Workbench:
         if branch is not None:
             return self._open_branch(branch, version)
         if tag is not None:
-            return self._open().checkout_version(tag)
+            return steadily(lambda: self._open().checkout_version(tag))
         self._opened = self._open_newest() if version is None else self._open_version(version)
         return self._opened
 
@@ -196,7 +197,7 @@ class Workbench:
 
     def _open_branch(self, branch: str, version: int | None) -> LanceDataset:
         main = self._open()
-        if branch not in main.branches.list():
+        if branch not in steadily(main.branches.list):
             raise TableBranchNotFoundError(
                 f"The table has no branch {branch!r}",
                 fix="List the branches of the table to see those it has",
@@ -241,6 +242,17 @@ def working_on(handle: TableHandle, doing: str) -> Iterator[Workbench]:
                 "Create the table with its first rows",
             ) from error
         raise
+
+
+def steadily(look: Callable[[], Result]) -> Result:
+    """Look at tags or branches; again if one was deleted between its listing and its reading."""
+    for _ in range(_LOOKS_AT_REFS - 1):
+        try:
+            return look()
+        except Exception as error:
+            if not isinstance(translation(error, ""), RefGoneError):
+                raise
+    return look()
 
 
 def on_latest(

@@ -11,7 +11,7 @@ from lakeroot.model.errors import (
     TableBranchNotFoundError,
     TableTagNotFoundError,
 )
-from lakeroot.tables.handle import TableHandle, on_latest, working_on
+from lakeroot.tables.handle import TableHandle, on_latest, steadily, working_on
 from lakeroot.tables.paging import Page, page
 from lakeroot.tables.rows import Committed, committed
 from lakeroot.tables.versions import MAIN
@@ -59,7 +59,8 @@ def delete_tag(handle: TableHandle, tag: str) -> None:
     """Forget a tag; the version it names stays."""
     _refuse_long(tag)
     with working_on(handle, "Deleting the tag") as table:
-        table.open().tags.delete(tag)
+        dataset = table.open()
+        steadily(lambda: dataset.tags.delete(tag))
 
 
 def get_tag(handle: TableHandle, tag: str) -> Tag:
@@ -100,14 +101,14 @@ def create_branch(
             if table.has_begun(name):
                 raise TableBranchAlreadyExistsError(
                     f"A branch {name!r} was begun, and the table does not have it yet",
-                    "another client is creating it at this moment, or could not finish",
+                    "another client is creating or deleting it at this moment, or could not finish",
                     "List the branches in a moment; `lakeroot gc` removes what nobody finishes",
                 ) from None
             raise
 
 
 def _refuse_taken(dataset: LanceDataset, name: str) -> None:
-    if name in dataset.branches.list():
+    if name in steadily(dataset.branches.list):
         raise TableBranchAlreadyExistsError(f"The table already has a branch {name!r}")
 
 
@@ -117,12 +118,18 @@ def delete_branch(handle: TableHandle, name: str) -> None:
         raise InvalidInputError("The main branch cannot be deleted", fix="Drop the table instead")
     with working_on(handle, "Deleting the branch") as table:
         dataset = table.open()
-        if name not in dataset.branches.list():
+        if name not in steadily(dataset.branches.list):
             raise TableBranchNotFoundError(
                 f"The table has no branch {name!r}",
                 fix="List the branches of the table to see those it has",
             )
-        dataset.branches.delete(name)
+
+        def delete() -> None:
+            # Lance can fail at the others also after it has deleted this one.
+            if name in dataset.branches.list():
+                dataset.branches.delete(name)
+
+        steadily(delete)
 
 
 def list_branches(
@@ -138,7 +145,7 @@ def list_branches(
                 manifest_size=branch["manifest_size"],
                 metadata=dict(branch.get("metadata") or {}),
             )
-            for name, branch in table.open().branches.list().items()
+            for name, branch in steadily(table.open().branches.list).items()
         }
     return page(found, page_token, limit)
 
@@ -160,7 +167,7 @@ def _tags(handle: TableHandle) -> dict[str, Tag]:
     with working_on(handle, "Listing tags") as table:
         return {
             name: Tag(tag["version"], tag["branch"], tag["manifest_size"])
-            for name, tag in table.open().tags.list().items()
+            for name, tag in steadily(table.open().tags.list).items()
         }
 
 

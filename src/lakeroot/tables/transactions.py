@@ -27,7 +27,7 @@ from lakeroot.model.errors import (
 from lakeroot.objects.contract import Objects
 from lakeroot.objects.roots import open_root, parse_root
 from lakeroot.tables.faults import translated
-from lakeroot.tables.handle import TableHandle, working_on
+from lakeroot.tables.handle import TableHandle, steadily, working_on
 from lakeroot.tables.made import transaction_of
 from lakeroot.tables.options import read_mode
 from lakeroot.tables.versions import TREE
@@ -245,7 +245,7 @@ def _lines(
 ) -> Iterator[tuple[LanceDataset, int | None]]:
     """Give the branches that may hold a transaction, each with the version it was based on."""
     objects = _beside(handle)
-    branches = [None, *latest.branches.list()]
+    branches = [None, *steadily(latest.branches.list)]
     for branch in branches:
         prefix = f"{TREE}/{branch}/_transactions" if branch else "_transactions"
         for entry in objects.list_directory(prefix).objects:

@@ -14,6 +14,7 @@ from lakeroot.server.identity.access import Role
 from lakeroot.server.identity.denials import require_table
 from lakeroot.tables.describe import SMALL_FRAGMENT_ROWS
 from lakeroot.tables.describe import summary as lengths_summary
+from lakeroot.tables.handle import steadily
 
 _MOST_FRAGMENTS = 100
 
@@ -52,7 +53,7 @@ def refs(visit: Visit, identifier: Identifier) -> Page:
     with visit.opened(identifier, "Listing tags and branches") as dataset:
         tags = [
             {"name": name, "version": tag["version"], "branch": tag.get("branch") or "main"}
-            for name, tag in sorted(dataset.tags.list().items())
+            for name, tag in sorted(steadily(dataset.tags.list).items())
         ]
         branches = [
             {
@@ -61,7 +62,7 @@ def refs(visit: Visit, identifier: Identifier) -> Page:
                 "parent_version": branch["parent_version"],
                 "timestamp_ms": int(branch["create_at"]) * 1000,
             }
-            for name, branch in sorted(dataset.branches.list().items())
+            for name, branch in sorted(steadily(dataset.branches.list).items())
         ]
         newest = dataset.version
     data = {

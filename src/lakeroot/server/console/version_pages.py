@@ -13,6 +13,7 @@ from lakeroot.server.console.summaries import number_in
 from lakeroot.server.console.visit import Visit
 from lakeroot.server.identity.access import Role
 from lakeroot.tables.faults import translated
+from lakeroot.tables.handle import steadily
 from lakeroot.tables.made import transaction_of
 
 PAGE: Final = 40
@@ -28,7 +29,7 @@ def versions(visit: Visit, identifier: Identifier) -> Page:
         found = visit.namespace.list_table_versions(request)
         listed = found if isinstance(found, dict) else found.model_dump()
         tags: dict[int, list[str]] = {}
-        for name, tag in dataset.tags.list().items():
+        for name, tag in steadily(dataset.tags.list).items():
             if not tag.get("branch"):
                 tags.setdefault(int(tag["version"]), []).append(name)
         lines = [_line(dataset, one, tags) for one in listed["versions"]]

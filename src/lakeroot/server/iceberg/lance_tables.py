@@ -19,6 +19,7 @@ from lakeroot.model.records import Table
 from lakeroot.server.iceberg.catalog import Catalog, as_uri
 from lakeroot.server.iceberg.properties import shown
 from lakeroot.storage.contract import View
+from lakeroot.tables.handle import steadily
 from lakeroot.tables.iceberg import (
     Description,
     ManagedBy,
@@ -110,7 +111,7 @@ def describe(catalog: Catalog, table: FoundTable) -> Description:
     dataset = dataset_of(catalog, table)
     tags = {
         name: entry["version"]
-        for name, entry in dataset.tags.list().items()
+        for name, entry in steadily(dataset.tags.list).items()
         if entry.get("branch") is None
     }
     times = _version_times(catalog, table.identifier, newest, {*tags.values(), dataset.version})
