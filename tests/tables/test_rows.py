@@ -1,5 +1,6 @@
 """Rows: create, count, insert, merge, update, delete, with and without an arbiter."""
 
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -195,6 +196,25 @@ def test_a_merge_updates_and_inserts(table: TableHandle) -> None:
     assert (merged.num_updated_rows, merged.num_inserted_rows, merged.num_deleted_rows) == (1, 1, 0)
     assert merged.version == 2
     assert names(table) == {1: "ann", 2: "bob", 3: "cyd", 4: "cyd"}
+
+
+def test_merges_at_once_insert_a_key_that_the_schema_declares_only_once(tmp_path: Path) -> None:
+    key = pa.field("id", pa.int64(), False, {"lance-schema:unenforced-primary-key": "true"})
+    keyed = TableHandle(str(tmp_path / "t"))
+    rows.create(keyed, pa.table({"id": [1]}, schema=pa.schema([key])))
+    rule = MergeRule(on=("id",), when_matched_update_all=True, when_not_matched_insert_all=True)
+    racers = 3
+    start = threading.Barrier(racers)
+
+    def merge(number: int) -> None:
+        start.wait()
+        rows.merge_insert(keyed, pa.table({"id": [number]}, schema=pa.schema([key])), rule)
+
+    with ThreadPoolExecutor(racers) as pool:
+        for number in range(2, 7):
+            list(pool.map(merge, [number] * racers))
+
+    assert rows.count_rows(keyed) == 6
 
 
 def test_a_merge_may_update_only_some_rows(table: TableHandle) -> None:
