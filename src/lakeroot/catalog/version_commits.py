@@ -71,11 +71,20 @@ class VersionCommits:
             table = view.get(one.identifier) if one.identifier else None
             return one, table if isinstance(table, Table) else self._catalog.table(one.identifier)
 
+        def stage(pair: tuple[NewVersion, Table]) -> Staged:
+            one, table = pair
+            try:
+                return self.stage(one, table)
+            except InvalidInputError:
+                # A drop takes with it what was staged.
+                require_same_table(table, self._catalog.table(one.identifier))
+                raise
+
         pairs = list(map(with_table, asked))
         managed = [pair for pair in pairs if self._versions.is_managed(pair[0].branch)]
         staged, newest = both(
             self._store,
-            lambda: each(self._store, lambda pair: self.stage(*pair), pairs),
+            lambda: each(self._store, stage, pairs),
             lambda: self._newest_of_each(table for _, table in managed),
         )
         if not managed:
