@@ -1,5 +1,6 @@
 """Rows: create, count, insert, merge, update, delete, with and without an arbiter."""
 
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,10 +18,16 @@ from lakeroot.tables import rows
 from lakeroot.tables.handle import TableHandle
 from lakeroot.tables.options import CreateMode, InsertMode, read_mode, read_timeout
 from lakeroot.tables.rows import MergeRule
+from lakeroot.tables.strictly import commit_strictly
 from tests.tables.conftest import ROWS, ipc_stream
 
 Snapshot = Callable[[TableHandle], dict[str, int]]
+UPSERT = MergeRule(on=("id",), when_matched_update_all=True, when_not_matched_insert_all=True)
 MORE = pa.table({"id": pa.array([3, 4], pa.int64()), "name": ["cyd", "dee"]})
+
+
+def people(*ids: int) -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64()), "name": ["new"] * len(ids)})
 
 
 def names(handle: TableHandle) -> dict[int, str | None]:
@@ -187,34 +194,66 @@ def test_nulls_where_none_may_be_are_refused(empty: TableHandle) -> None:
 
 
 def test_a_merge_updates_and_inserts(table: TableHandle) -> None:
-    rule = MergeRule(on=("id",), when_matched_update_all=True, when_not_matched_insert_all=True)
     data = ROWS.slice(2).set_column(1, "name", [["cyd"]])
     fourth = data.set_column(0, "id", [pa.array([4], pa.int64())])
 
-    merged = rows.merge_insert(table, ipc_stream(pa.concat_tables([data, fourth])), rule)
+    merged = rows.merge_insert(table, ipc_stream(pa.concat_tables([data, fourth])), UPSERT)
 
     assert (merged.num_updated_rows, merged.num_inserted_rows, merged.num_deleted_rows) == (1, 1, 0)
     assert merged.version == 2
     assert names(table) == {1: "ann", 2: "bob", 3: "cyd", 4: "cyd"}
 
 
-def test_merges_at_once_insert_a_key_that_the_schema_declares_only_once(tmp_path: Path) -> None:
-    key = pa.field("id", pa.int64(), False, {"lance-schema:unenforced-primary-key": "true"})
-    keyed = TableHandle(str(tmp_path / "t"))
-    rows.create(keyed, pa.table({"id": [1]}, schema=pa.schema([key])))
-    rule = MergeRule(on=("id",), when_matched_update_all=True, when_not_matched_insert_all=True)
+@pytest.mark.parametrize("is_declared", [False, True])
+def test_merges_at_once_insert_a_new_key_only_once(tmp_path: Path, is_declared: bool) -> None:
+    metadata = {"lance-schema:unenforced-primary-key": "true"} if is_declared else None
+    schema = pa.schema([pa.field("id", pa.int64(), False, metadata)])
+    table = TableHandle(str(tmp_path / "t"))
+    rows.create(table, pa.table({"id": [1]}, schema=schema))
     racers = 3
     start = threading.Barrier(racers)
 
-    def merge(number: int) -> None:
+    def merge(number: int) -> int:
         start.wait()
-        rows.merge_insert(keyed, pa.table({"id": [number]}, schema=pa.schema([key])), rule)
+        new = pa.table({"id": [number]}, schema=schema)
+        return rows.merge_insert(table, new, UPSERT).num_inserted_rows
 
     with ThreadPoolExecutor(racers) as pool:
         for number in range(2, 7):
-            list(pool.map(merge, [number] * racers))
+            assert sorted(pool.map(merge, [number] * racers)) == [0, 0, 1]
 
-    assert rows.count_rows(keyed) == 6
+    assert rows.count_rows(table) == 6
+
+
+def test_a_merge_goes_on_top_of_what_inserts_no_keys(table: TableHandle) -> None:
+    found = lance.dataset(table.location)
+    upsert = found.merge_insert(["id"]).when_matched_update_all().when_not_matched_insert_all()
+    transaction, _ = upsert.execute_uncommitted(people(2, 3, 4))
+    rows.insert(table, people(7, 8))
+    rows.delete(table, "id = 7")
+    rows.insert(table, people(9))
+
+    merged = commit_strictly(table, found, transaction, None)
+
+    assert merged.version == found.version + 4
+    assert sorted(merged.to_table()["id"].to_pylist()) == [1, 2, 3, 4, 8, 9]
+    again, _ = upsert.execute_uncommitted(people(5))
+    with pytest.raises(errors.ConcurrentModificationError, match="may have the same keys"):
+        commit_strictly(table, found, again, None)
+
+
+def test_a_merge_knows_a_table_that_was_made_anew_in_its_place(table: TableHandle) -> None:
+    found = lance.dataset(table.location)
+    upsert = found.merge_insert(["id"]).when_not_matched_insert_all()
+    transaction, _ = upsert.execute_uncommitted(people(9))
+    shutil.rmtree(table.location)
+    for _ in range(found.version + 1):
+        lance.write_dataset(people(1), table.location, mode="append")
+
+    with pytest.raises(errors.ConcurrentModificationError):
+        commit_strictly(table, found, transaction, None)
+
+    assert lance.dataset(table.location).version == found.version + 1
 
 
 def test_a_merge_may_update_only_some_rows(table: TableHandle) -> None:

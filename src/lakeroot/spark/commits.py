@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import lance
 
 from lakeroot.model.errors import ConcurrentModificationError
-from lakeroot.spark.catalogs import Located, TableRef, renewed
+from lakeroot.spark.catalogs import Located, TableRef, files_of, renewed
 from lakeroot.spark.failures import explained
 from lakeroot.tables.made import transaction_of
 
 if TYPE_CHECKING:
     from lance_namespace import LanceNamespace
 
-    from lakeroot.spark.next_version import NextVersionOnly
+    from lakeroot.tables.next_version import NextVersionOnly
 
 JOB = "lakeroot.job"
 MESSAGE = "__lance_commit_message"
@@ -90,9 +90,14 @@ def commit(
 
 def _next_only(table: Located, read_version: int, branch: str | None) -> "NextVersionOnly":
     # Imported here, because tasks import this module and commit nothing: they need no client.
-    from lakeroot.spark.next_version import NextVersionOnly
+    from lakeroot.tables.next_version import CatalogDecides, FilesDecide, NextVersionOnly
 
-    return NextVersionOnly(table, read_version, branch)
+    files = files_of(table)
+    arbiter: CatalogDecides | FilesDecide = FilesDecide(table.location, files, branch)
+    if table.managed and table.ref.catalog is not None:
+        client = table.ref.catalog.connect()
+        arbiter = CatalogDecides(client, table.ref.identifier, branch)
+    return NextVersionOnly(table.location, files, read_version, arbiter, branch)
 
 
 def _managed_by(client: "LanceNamespace", table: Located) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 from lance import LanceDataset, Session
@@ -256,14 +257,20 @@ def steadily(look: Callable[[], Result]) -> Result:
 
 
 def on_latest(
-    handle: TableHandle, doing: str, branch: str | None, change: Callable[[LanceDataset], Result]
+    handle: TableHandle,
+    doing: str,
+    branch: str | None,
+    change: Callable[[LanceDataset], Result],
+    patience: timedelta | None = None,
 ) -> Result:
     """Apply a change to the latest version, again from the start when another writer was first.
 
     Lance rebases most changes by itself; what it cannot rebase is a change of the same rows or of
-    the whole table, and then the change must be computed again from what the table has become.
+    the whole table, and then the change must be computed again from what the table has become: a
+    few times, or as long as somebody has patience.
     """
     attempt = 0
+    end = None if patience is None else time.monotonic() + patience.total_seconds()
     while True:
         attempt += 1
         try:
@@ -273,9 +280,10 @@ def on_latest(
             # It was tried for as long as it may take.
             raise
         except ConcurrentModificationError:
-            if attempt >= handle.attempts:
+            is_last = attempt >= handle.attempts if end is None else time.monotonic() >= end
+            if is_last or handle.attempts == 1:
                 raise
-            time.sleep(random.uniform(0.0, 0.02 * 2**attempt))  # noqa: S311 - not a secret
+            time.sleep(random.uniform(0.0, 0.02 * 2 ** min(attempt, ATTEMPTS)))  # noqa: S311 - not a secret
 
 
 class _Witness:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import lance
 import pyarrow as pa
@@ -23,10 +23,15 @@ from lakeroot.tables.faults import translated
 from lakeroot.tables.handle import TableHandle, Workbench, on_latest, working_on
 from lakeroot.tables.made import transaction_of
 from lakeroot.tables.options import CreateMode, InsertMode
+from lakeroot.tables.strictly import commit_strictly
 
 Rows: TypeAlias = bytes | pa.Buffer | pa.Table | pa.RecordBatchReader
 
 Result = TypeVar("Result")
+
+_PATIENCE: Final = timedelta(seconds=30)
+"""How long a merge is tried unless its request says so, as Lance does."""
+_KEY: Final = b"lance-schema:unenforced-primary-key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +157,14 @@ def merge_insert(
             )
         if rule.timeout is not None:
             job = job.retry_timeout(rule.timeout)
-        outcome = job.use_index(rule.use_index).execute(data.reader())
+        job = job.use_index(rule.use_index)
+        # Nobody inserts beside one who is shown the table as it was.
+        has_rivals = rule.when_not_matched_insert_all and handle.attempts > 1
+        if has_rivals and not _is_key(dataset, rule.on):
+            transaction, outcome = job.execute_uncommitted(data.reader())
+            dataset = commit_strictly(handle, dataset, transaction, branch)
+        else:
+            outcome = job.execute(data.reader())
         return Merged(
             *committed(dataset),
             num_inserted_rows=outcome["num_inserted_rows"],
@@ -160,7 +172,13 @@ def merge_insert(
             num_deleted_rows=outcome["num_deleted_rows"],
         )
 
-    return _with_rows(handle, data, branch, "Merging rows", merge)
+    return _with_rows(handle, data, branch, "Merging rows", merge, rule.timeout or _PATIENCE)
+
+
+def _is_key(dataset: LanceDataset, columns: Sequence[str]) -> bool:
+    """Tell whether Lance knows columns as the key of a table: then it sees equal new keys."""
+    keys = {field.name for field in dataset.schema if (field.metadata or {}).get(_KEY) == b"true"}
+    return keys == set(columns)
 
 
 def update(
@@ -221,11 +239,12 @@ def _with_rows(
     branch: str | None,
     doing: str,
     change: Callable[[LanceDataset], Result],
+    patience: timedelta | None = None,
 ) -> Result:
     """Apply a change that reads rows: again after a conflict only if they can be read again."""
     try:
         if data.repeatable:
-            return on_latest(handle, doing, branch, change)
+            return on_latest(handle, doing, branch, change, patience)
         with working_on(handle, doing) as table:
             return change(table.open(branch=branch))
     except LakerootError as error:
