@@ -10,8 +10,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from lakeroot.model.errors import ConcurrentModificationError, InvalidInputError, LakerootError
-from lakeroot.spark.catalogs import TableRef, locate
-from lakeroot.spark.commits import JOB, commit, find_job
+from lakeroot.spark.catalogs import TableRef
+from lakeroot.spark.commits import JOB, commit, find_job, require_read
 from lakeroot.spark.distribute import distribute, until_uncontested
 from lakeroot.spark.failures import translated
 from lakeroot.spark.fitting import (
@@ -89,8 +89,9 @@ def delete_rows(
         gone = sum(part[2] for part in parts)
         if not gone:
             return ChangeResult(plan.version)
-        located = locate(ref)
-        dataset = open_table(located).checkout_version(plan.version)
+        # The very table that was read: what has its name by now may be another.
+        located, dataset = opened.table, opened.dataset
+        require_read(located, dataset)
         operation = lance.LanceOperation.Delete(updated, removed, where)
         job = job_id or uuid.uuid4().hex
         try:

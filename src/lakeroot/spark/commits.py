@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import lance
 
-from lakeroot.model.errors import ConcurrentModificationError
-from lakeroot.spark.catalogs import Located, TableRef, files_of, renewed
+from lakeroot.model.errors import ConcurrentModificationError, NotFoundError, TableNotFoundError
+from lakeroot.spark.catalogs import Located, TableRef, files_of, locate, renewed
 from lakeroot.spark.failures import explained
 from lakeroot.tables.made import transaction_of
 
@@ -40,6 +40,54 @@ def tell(ref: TableRef) -> None:
         watcher(ref)
 
 
+def require_named(table: Located) -> None:
+    """Refuse to commit to a table that lost its name while the job ran, and would hide the rows.
+
+    A dropped table may lie in the trash, where a commit would succeed and nobody would look.
+    """
+    if table.ref.catalog is None:
+        return
+    try:
+        now = locate(table.ref)
+    except NotFoundError:
+        # Nothing that is to be tried again: a merge would make the table anew.
+        raise TableNotFoundError(
+            f"Table {table.ref} was dropped or renamed while the job ran",
+            "nothing was written",
+            "Run it again, if the rows are still wanted",
+        ) from None
+    if now.location.rstrip("/") != table.location.rstrip("/"):
+        raise _made_anew(table)
+
+
+def require_read(table: Located, read: lance.LanceDataset) -> None:
+    """Refuse to change a table other than the one that was read, which had its name and place.
+
+    The files that a change speaks of went with the old one. A commit asks for a number alone, and
+    the new table may have reached it.
+    """
+    require_named(table)
+    if table.managed:
+        return
+    place = renewed(table)
+    try:
+        found = lance.dataset(
+            place.location, storage_options=place.storage_options, version=read.version
+        )
+    except (OSError, ValueError) as error:
+        raise _made_anew(table) from error
+    if found.get_version()["timestamp"] != read.get_version()["timestamp"]:
+        raise _made_anew(table)
+
+
+def _made_anew(table: Located) -> ConcurrentModificationError:
+    return ConcurrentModificationError(
+        f"Table {table.ref} was dropped and made anew while the job ran",
+        "nothing was written",
+        "Run it again, if the rows are still wanted",
+    )
+
+
 def commit(
     table: Located,
     base: lance.LanceDataset | str,
@@ -50,11 +98,15 @@ def commit(
     strict: bool = False,
     branch: str | None = None,
     stable_row_ids: bool | None = None,
+    is_aside: bool = False,
 ) -> lance.LanceDataset:
     """Commit an operation, or a transaction of Lance, and return the new version.
 
-    A lost race is a ConcurrentModificationError, and nothing has changed then.
+    A lost race is a ConcurrentModificationError, and nothing has changed then. What is written
+    aside has no name yet.
     """
+    if not is_aside:
+        require_named(table)
     transaction = _transaction(operation, read_version, properties)
     fresh = renewed(table)
     if fresh is not table and isinstance(base, lance.LanceDataset):

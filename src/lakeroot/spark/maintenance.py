@@ -14,7 +14,8 @@ from lance.optimize import Compaction
 from pyspark.sql import SparkSession
 
 from lakeroot.model.errors import InvalidInputError, TableIndexAlreadyExistsError
-from lakeroot.spark.catalogs import TableRef, locate
+from lakeroot.spark.catalogs import Located, TableRef, locate
+from lakeroot.spark.commits import require_read
 from lakeroot.spark.distribute import distribute, until_uncontested
 from lakeroot.spark.failures import damage, translated
 from lakeroot.spark.opening import open_table
@@ -73,7 +74,8 @@ def compact(
     ref = table_alone(table, options, "target_rows_per_fragment", "dry_run")
 
     def attempt() -> CompactResult:
-        dataset = open_table(locate(ref))
+        located = locate(ref)
+        dataset = open_table(located)
         before = len(dataset.get_fragments())
         with translated(f"Table {ref} cannot be compacted"):
             plan = Compaction.plan(dataset, {"target_rows_per_fragment": target_rows_per_fragment})
@@ -83,6 +85,7 @@ def compact(
         what = f"Table {ref} cannot be compacted"
         work = partial(_compact_in, dataset)
         rewrites = distribute(spark, plan.tasks, work, what=what, size=_size(dataset))
+        require_read(located, dataset)
         with translated(what):
             Compaction.commit(dataset, rewrites)
         done = open_table(locate(ref))
@@ -148,7 +151,8 @@ def index(
     called = name or f"{column}_idx"
 
     def attempt() -> IndexResult:
-        dataset = open_table(locate(ref))
+        located = locate(ref)
+        dataset = open_table(located)
         _check_column(dataset, ref, column, word)
         taken = [each.name for each in dataset.describe_indices()]
         if called in taken and not replace:
@@ -161,7 +165,7 @@ def index(
         if word in VECTOR:
             arguments |= {"metric": metric}
             arguments |= _trained(dataset, ref, column, word, metric, partitions, sub_vectors)
-        return _built(spark, ref, dataset, column, word, called, arguments)
+        return _built(spark, located, dataset, column, word, called, arguments)
 
     return until_uncontested(attempt)
 
@@ -271,13 +275,14 @@ def _sample_rate(rows: int, centroids: int) -> int:
 
 def _built(
     spark: SparkSession,
-    ref: TableRef,
+    table: Located,
     dataset: lance.LanceDataset,
     column: str,
     kind: str,
     name: str,
     arguments: dict[str, Any],
 ) -> IndexResult:
+    ref = table.ref
     # Lance reads the column itself, nanoseconds and all.
     options = ReadOptions(version=dataset.version, truncate_nanos=True)
     plan = plan_read(ref, only_held(dataset.schema, options))
@@ -288,6 +293,7 @@ def _built(
     what = f"The index {name!r} of table {ref} cannot be built"
     work = partial(_index_in, plan, column, kind, name, arguments)
     segments = distribute(spark, tasks, work, what=what)
+    require_read(table, dataset)
     with translated(what):
         dataset.commit_existing_index_segments(name, column, segments)
     return IndexResult(open_table(locate(ref)).version, name, len(segments))

@@ -152,6 +152,7 @@ def _first(each: Pending) -> int:
         read_version=0,
         properties=each.properties,
         stable_row_ids=plan.options.stable_row_ids or None,
+        is_aside=True,
     )
     return int(done.version)
 
