@@ -396,3 +396,19 @@ def test_files_are_of_the_version_and_hold_the_rows_that_are_asked_for(spark, ro
         assert [each.count_rows() for each in fragments] == [4, 4, 2] * 4
         files = [file for each in fragments for file in each.metadata.files]
         assert {(file.file_major_version, file.file_minor_version) for file in files} == {numbers}
+
+
+def test_two_drivers_at_one_named_write_bring_its_rows_once(root, catalog):
+    """Both began before either was done, and found nothing that was done before."""
+    put(catalog, "shop.t", pa.table({"id": [0]}))
+    schema = st.StructType([st.StructField("id", st.LongType())])
+    ref = table_of({"root": root, "table": "shop.t"})
+    options = WriteOptions(job_id="load-17")
+    plans = [watched(prepare(ref, schema, options)) for _ in range(2)]
+    parts = [write_rows(plan, [pa.record_batch({"id": [1, 2]})]) for plan in plans]
+    first, second = (finish(plan, [part]) for plan, part in zip(plans, parts, strict=True))
+    assert (first.version, first.rows, first.already_done) == (2, 2, False)
+    assert (second.version, second.rows, second.already_done) == (2, 0, True)
+    location = where(catalog, "shop", "t")
+    assert rows(location) == [0, 1, 2]
+    assert orphans(location) == set()

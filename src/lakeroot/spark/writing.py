@@ -2,7 +2,7 @@
 
 import pickle
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -206,10 +206,25 @@ def finish(plan: WritePlan, written: Iterable[Written]) -> WriteResult:
             abort(plan)
             raise
         version = found
+    if not _is_ours(plan, version, files):
+        receipts.settle(plan.table, plan.attempt, ())
+        return WriteResult(plan.table.ref, version, 0, 0, plan.job, already_done=True)
     receipts.settle(plan.table, plan.attempt, files)
     return WriteResult(
         plan.table.ref, version, sum(part.rows for part in parts), len(files), plan.job
     )
+
+
+def _is_ours(plan: WritePlan, version: int, files: Sequence[str]) -> bool:
+    """Tell whether a version brought these files, and not those of another at the same job."""
+    if plan.options.job_id is None or not files:
+        return True
+    names = {name.rpartition("/")[2] for name in files}
+    branch = plan.options.branch
+    made = newest_of(plan).checkout_version((None if branch == MAIN else branch, version))
+    newest_first = reversed(made.get_fragments())
+    brought = (file.path for fragment in newest_first for file in fragment.metadata.files)
+    return any(path.rpartition("/")[2] in names for path in brought)
 
 
 def _found_after(plan: WritePlan, error: BaseException) -> int | None:
@@ -286,10 +301,13 @@ def append_fragments(plan: WritePlan, fragments: list[Any], properties: dict[str
     def attempt(*, strict: bool) -> int | None:
         nonlocal tried
         newest = newest_of(plan)
-        # Whoever took the number may have been this very job, if the answer was lost.
-        mine = find_commit(newest, properties, newer_than=plan.read_version) if tried else None
-        if mine is not None:
-            return mine
+        # Whoever took the number may have been this very job, if the answer was lost. One that the
+        # user has named may have been run by another driver since.
+        said = {JOB: properties[JOB]} if JOB in properties else properties
+        looks = tried or plan.options.job_id is not None
+        done = find_commit(newest, said, newer_than=plan.read_version) if looks else None
+        if done is not None:
+            return done
         tried = True
         return append_to(newest, plan, fragments, properties, strict=strict)
 
