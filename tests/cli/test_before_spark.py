@@ -3,9 +3,14 @@
 from pathlib import Path
 from typing import Any
 
+import lance
 import pytest
 
 import lakeroot
+from lakeroot.cli import jobs, sparking
+from lakeroot.spark.catalogs import Catalog, TableRef, locate
+from lakeroot.spark.commits import JOB, commit
+from lakeroot.spark.opening import open_table
 from tests.cli.running import Run
 
 PIPELINE = """\
@@ -22,8 +27,9 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("Spark was started")
 
-    for module in ("sparking", "jobs"):
-        monkeypatch.setattr(f"lakeroot.cli.{module}.spark_session", refuse)
+    # Imported before: the one that imports the other would keep what it finds there.
+    for module in (jobs, sparking):
+        monkeypatch.setattr(module, "spark_session", refuse)
 
 
 @pytest.fixture
@@ -41,9 +47,12 @@ def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
     [
         (["update", "shop.wrods", "--set", "id=1"], 3, "shop.words"),
         (["delete", "shop.wrods", "id = 1"], 3, "shop.words"),
+        (["delete", "shop.words", "", "--dry-run"], 2, "needs a predicate"),
         (["compact", "shop.wrods"], 3, "shop.words"),
         (["index", "shop.wrods", "id"], 3, "shop.words"),
         (["backfill", "shop.wrods", "--set", "n=id", "--job-id", "a"], 3, "shop.words"),
+        (["backfill", "shop.words", "--set", "n=idd", "--job-id", "a"], 3, "'idd'"),
+        (["backfill", "shop.words", "--set", "n=id", "--job-id", ""], 2, "needs a job id"),
         (["export", "shop.wrods", "out"], 3, "shop.words"),
         (["convert", "shop.wrods", "other"], 3, "shop.words"),
         (["convert", "shop.words", "{0}/other"], 3, "no namespace shop"),
@@ -93,3 +102,13 @@ def test_a_pipeline_that_cannot_be_is_refused_without_spark(
     file.write_text(PIPELINE.replace(*change))
     found, _, said = Run("", capsys)("run", str(file), *more)
     assert (found, words in said) == (code, True), said
+
+
+def test_a_backfill_that_was_done_is_known_without_spark(run: Run) -> None:
+    properties = {"table_version_management": "true"}
+    table = locate(TableRef(Catalog.at(run.root, properties), ("shop", "words")))
+    now = open_table(table)
+    same = lance.LanceOperation.Project(now.lance_schema)
+    commit(table, now, same, read_version=now.version, properties={JOB: "a"})
+    code, _, said = run("job", "backfill", "shop.words", "--set", "n=id", "--job-id", "a")
+    assert (code, said) == (0, "")

@@ -558,3 +558,55 @@ def test_a_merge_says_why(spark, root, strategy):
         **where,
     )
     assert managed.history(1)[0].message == "they moved"
+
+
+def test_a_job_that_is_named_by_a_number_happens_once(spark, root, people):
+    """A day is written as one, and was an error of Lance's at the end of the work."""
+    where_it_is = {"table": "shop.people", "root": root}
+    new = spark.createDataFrame([(200, "new", 1)], "id long, name string, age int")
+    jobs: list[Any] = [
+        lambda day: lakeroot.spark.merge(new, on="id", job_id=day, **where_it_is),
+        lambda day: lakeroot.spark.update(spark, set={"age": "age + 1"}, job_id=day, **where_it_is),
+        lambda day: lakeroot.spark.delete(spark, where="id < 5", job_id=day, **where_it_is),
+        lambda day: lakeroot.spark.backfill(spark, values={"x": "id"}, job_id=day, **where_it_is),
+    ]
+    for number, job in enumerate(jobs):
+        first, again = job(20261116 + number), job(20261116 + number)
+        assert not first.already_done
+        assert (again.already_done, again.version) == (True, first.version)
+    assert lance.dataset(people).count_rows() == 16
+
+
+@pytest.mark.parametrize(
+    ("job", "given", "words"),
+    [
+        ("backfill", {"job_id": "", "values": {"x": "id"}}, "needs a job id"),
+        ("backfill", {"job_id": "j", "values": "id * 2"}, "cannot compute 'id \\* 2'"),
+        ("backfill", {"job_id": "j", "values": {"x": "id"}, "batch_size": 0}, "batch_size"),
+        ("update", {"set": "age = 1"}, "Columns cannot be set by 'age = 1'"),
+        ("compact", {"target_rows_per_fragment": 0}, "cannot be 0. it takes a whole number above"),
+        ("compact", {"target_rows_per_fragment": "many"}, "cannot be 'many'"),
+        ("index", {"column": "id", "kind": "IVF_FLAT", "partitions": -1}, "'partitions'"),
+        ("index", {"column": "id", "kind": "IVF_PQ", "sub_vectors": 2.5}, "'sub_vectors'"),
+        ("read", {"rot": "here"}, "Did you mean 'root'"),
+    ],
+)
+def test_what_means_nothing_is_bad_input_before_anything_is_done(
+    spark, root, people, job, given, words
+):
+    where_it_is = {"table": "shop.people"} | ({} if job == "read" else {"root": root})
+    with pytest.raises(InvalidInputError, match=words):
+        getattr(lakeroot.spark, job)(spark, **where_it_is, **given)
+    assert lance.dataset(people).version == 1
+
+
+def test_a_misspelt_argument_of_a_job_is_answered_with_the_nearest(spark, root, people):
+    rows = changes(spark)
+    with pytest.raises(InvalidInputError, match="Did you mean 'strategy'"):
+        lakeroot.spark.merge(rows, "shop.people", root=root, on="id", strateg="driver")
+    with pytest.raises(InvalidInputError, match="Did you mean 'format'"):
+        lakeroot.spark.ingest(spark, "a.csv", "shop.people", root=root, frmat="csv")
+    with pytest.raises(InvalidInputError, match="Did you mean 'writer'"):
+        lakeroot.spark.export(spark, "shop.people", "out", root=root, writr={})
+    with pytest.raises(InvalidInputError, match="Did you mean 'root'"):
+        lakeroot.spark.convert(spark, "shop.people", "t", source={"rot": root}, target={})

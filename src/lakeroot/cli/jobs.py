@@ -145,15 +145,17 @@ def backfill(
         "resume": resume,
         **where,
     }
+    # That there is nothing to do, or that it cannot be done, is seen without Spark.
+    done = planned = pipeline.backfill(NO_SPARK, table, dry_run=True, **given)
     if dry_run:
-        planned = pipeline.backfill(NO_SPARK, table, dry_run=True, **given)
         text = (
             f"Would compute {planned.computed} of {many(planned.fragments, 'fragment')} of {table}."
         )
         print_done(ctx, DONE_BEFORE if planned.already_done else text, **facts(planned))
         return
-    with spark_session("backfill") as session:
-        done = pipeline.backfill(session, table, **given)
+    if not planned.already_done:
+        with spark_session("backfill") as session:
+            done = pipeline.backfill(session, table, **given)
     text = f"{done.computed} of {many(done.fragments, 'fragment')} computed"
     print_changed(ctx, table, done, text)
 

@@ -343,6 +343,10 @@ def delete(
     """Delete the rows for which a predicate, in the SQL of Lance, holds."""
     from lakeroot import spark as pipeline
 
+    if not predicate.strip():
+        raise InvalidInputError(
+            "A delete needs a predicate", "this one is empty", "Write true to delete all rows"
+        )
     found, where = job_on(ctx, table)
     done = changed_before(table, job_id, where)
     doomed = 0 if done else found.count(predicate)

@@ -25,7 +25,7 @@ from lakeroot.spark.failures import damage
 from lakeroot.spark.fingerprints import of_function, of_sql
 from lakeroot.spark.fragment_notes import Finished, FragmentNotes, columns_of, key_of
 from lakeroot.spark.opening import open_table
-from lakeroot.spark.options import ReadOptions, table_alone
+from lakeroot.spark.options import ReadOptions, check_number, job_name, table_alone
 from lakeroot.spark.planning import ReadPlan, missing_column, only_held, plan_read
 from lakeroot.spark.resuming import NEVER, SAME, begun, check_resume
 from lakeroot.spark.scanning import reopened
@@ -86,24 +86,35 @@ def backfill(
     ref = table_alone(table, options, *own)
     if isinstance(values, Mapping) and not values:
         raise InvalidInputError("A backfill needs at least one column")
+    if not isinstance(values, Mapping) and not callable(values):
+        raise InvalidInputError(
+            f"A backfill cannot compute {values!r}",
+            "it takes SQL by column, or a function from batch to batch",
+            'Write {"column": "an expression"}',
+        )
+    job = job_name(job_id)
+    if job is None:
+        # What is finished would be taken for that of every other job without a name.
+        raise InvalidInputError("A backfill needs a job id", "this one is empty")
+    check_number("batch_size", batch_size)
     check_resume(resume)
     # Before anything of it runs: what a function has done may show in it.
     computes = of_sql(values) if isinstance(values, Mapping) else of_function(values, reads)
     if resume == NEVER and not dry_run:
-        FragmentNotes(locate(ref), job_id).forget()
+        FragmentNotes(locate(ref), job).forget()
 
     def attempt() -> BackfillResult:
         located = locate(ref)
         dataset = open_table(located)
-        done = find_job(dataset, JOB, job_id)
+        done = find_job(dataset, JOB, job)
         if done is not None:
             return BackfillResult(done, 0, 0, already_done=True)
         _check(dataset, ref, values, reads)
         reading = ReadOptions(version=dataset.version, truncate_nanos=True)
         plan = plan_read(ref, only_held(dataset.schema, reading))
-        notes = begun(located, job_id, computes, resume, look_only=dry_run)
+        notes = begun(located, job, computes, resume, look_only=dry_run)
         seen = tuple(reads) if reads else None
-        work = Backfill(located, job_id, notes, plan, values, seen, batch_size)
+        work = Backfill(located, job, notes, plan, values, seen, batch_size)
         if dry_run:
             fragments = dataset.get_fragments()
             known = work.notes.read()

@@ -25,7 +25,7 @@ from lakeroot.spark.fitting import (
     spelled_as,
 )
 from lakeroot.spark.opening import open_table, opened_for
-from lakeroot.spark.options import ReadOptions, WriteOptions, parse, table_alone
+from lakeroot.spark.options import ReadOptions, WriteOptions, job_name, parse, table_alone
 from lakeroot.spark.planning import ReadPlan, ReadTask, missing_column, only_held, plan_read
 from lakeroot.spark.reading import parallelism, planned
 from lakeroot.spark.row_changes import (
@@ -71,6 +71,7 @@ def delete_rows(
     spark: SparkSession, ref: TableRef, where: str, *, job_id: str | None = None
 ) -> ChangeResult:
     """Delete the rows of a table for which a predicate holds."""
+    job_id = job_name(job_id)
 
     def attempt() -> ChangeResult:
         done = done_before(ref, job_id)
@@ -189,6 +190,12 @@ def update(
     ref = table_alone(table, rest, "set", "where", "job_id", "dry_run", "truncateNanos")
     if not set:
         raise InvalidInputError("An update must set at least one column")
+    if not isinstance(set, Mapping):
+        raise InvalidInputError(
+            f"Columns cannot be set by {set!r}",
+            "it takes Spark SQL by column",
+            'Write {"column": "an expression"}',
+        )
     values = {n: sf.expr(v) if isinstance(v, str) else v for n, v in set.items()}
     return update_rows(spark, ref, values, where, job_id=job_id, dry_run=dry_run, may_cut=may_cut)
 
@@ -206,6 +213,7 @@ def update_rows(
     look: Callable[[], None] = _nothing,
 ) -> ChangeResult:
     """Set columns in the rows of a table for which a condition holds; `look` as of a delete."""
+    job_id = job_name(job_id)
 
     def attempt() -> ChangeResult:
         done = done_before(ref, job_id)

@@ -19,7 +19,7 @@ from lakeroot.spark.commits import require_read
 from lakeroot.spark.distribute import distribute, until_uncontested
 from lakeroot.spark.failures import damage, translated
 from lakeroot.spark.opening import open_table
-from lakeroot.spark.options import ReadOptions, table_alone
+from lakeroot.spark.options import ReadOptions, check_number, table_alone
 from lakeroot.spark.planning import (
     ReadPlan,
     ReadTask,
@@ -72,6 +72,7 @@ def compact(
     A dry run says how many fragments there would be, as far as their numbers of rows tell.
     """
     ref = table_alone(table, options, "target_rows_per_fragment", "dry_run")
+    check_number("target_rows_per_fragment", target_rows_per_fragment)
 
     def attempt() -> CompactResult:
         located = locate(ref)
@@ -148,6 +149,8 @@ def index(
     own = ("column", "kind", "name", "replace", "metric", "partitions", "sub_vectors", "dry_run")
     ref = table_alone(table, options, *own)
     word = job_kind(kind)
+    check_number("partitions", partitions)
+    check_number("sub_vectors", sub_vectors)
     called = name or f"{column}_idx"
 
     def attempt() -> IndexResult:

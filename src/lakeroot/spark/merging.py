@@ -46,7 +46,7 @@ from lakeroot.spark.merge_clauses import (
     unused,
 )
 from lakeroot.spark.opening import open_table
-from lakeroot.spark.options import WriteOptions, parse, table_of
+from lakeroot.spark.options import WriteOptions, job_name, parse, table_of
 from lakeroot.spark.row_changes import ChangeResult, done_before
 from lakeroot.spark.widening import commit_changes, schema_changed
 from lakeroot.spark.workers import begin
@@ -75,6 +75,16 @@ _WIDTHS: Mapping[type[st.DataType], int] = {
     st.DecimalType: 16,
 }
 
+_OWN = (
+    "on",
+    "when_matched",
+    "when_not_matched",
+    "when_not_matched_by_source",
+    "strategy",
+    "job_id",
+    "dry_run",
+)
+
 
 def merge(
     source: DataFrame,
@@ -97,11 +107,12 @@ def merge(
     keys = [on] if isinstance(on, str) else list(on)
     words = (when_matched, when_not_matched, when_not_matched_by_source)
     _check_words(words, strategy)
+    settings = parse(WriteOptions, options, *_OWN)
     ref = table_of({**options, "table": table} if table is not None else options)
-    settings = parse(WriteOptions, options)
     if settings.mode is not None:
         raise InvalidInputError("A merge has no mode", fix="Say what it does with `when_matched`")
     check_key_columns(source, keys)
+    job_id = job_name(job_id)
     job = job_id or uuid.uuid4().hex
     tried: int | None = None
 

@@ -19,7 +19,7 @@ from lakeroot.spark.iceberg_exports import (
 )
 from lakeroot.spark.iceberg_imports import iceberg_frame
 from lakeroot.spark.opening import open_table
-from lakeroot.spark.options import WriteOptions, parse, table_of
+from lakeroot.spark.options import ReadOptions, WriteOptions, parse, table_of
 from lakeroot.spark.reading import read
 from lakeroot.spark.types import table_schema
 from lakeroot.spark.writing import (
@@ -71,6 +71,7 @@ def ingest(
     `binaryFile`: their `content` is stored as a blob. A dry run checks that the table takes the
     rows, and counts them.
     """
+    parse(WriteOptions, options, "format", "reader", "schema", "dry_run")
     if dry_run:
         given: dict[str, Any] = {"format": format, "reader": reader, "schema": schema}
         return foretold_ingest(spark, source, table, **given, **options)[0]
@@ -124,7 +125,8 @@ def look_first(table: str | None = None, **options: Any) -> WriteResult | None:
 
 def _target(table: str | None, options: Mapping[str, Any]) -> tuple[TableRef, WriteOptions]:
     given = {**options, "table": table} if table is not None else options
-    return table_of(given), parse(WriteOptions, given)
+    settings = parse(WriteOptions, given)
+    return table_of(given), settings
 
 
 def _refuse_taken(ref: TableRef, found: Located | None, mode: str) -> None:
@@ -278,6 +280,7 @@ def export(
     in the words of pyiceberg (`uri`, `warehouse`, `token` and so on).
     """
     _check_words(format, mode)
+    parse(ReadOptions, options, "format", "mode", "writer", "dry_run")
     frame, told = read(spark, table, **options), dict(writer or {})
     if format.lower() == "iceberg":
         way = foretold_iceberg if dry_run else export_iceberg

@@ -172,8 +172,11 @@ _KNOWN: Mapping[type[Any], Mapping[str, Any]] = {
 }
 
 
-def parse(kind: type[Options], given: Mapping[str, Any]) -> Options:
-    """Read the options of a kind; unknown ones are refused with the nearest valid name."""
+def parse(kind: type[Options], given: Mapping[str, Any], *own: str) -> Options:
+    """Read the options of a kind; unknown ones are refused with the nearest valid name.
+
+    `own` are the arguments of the job that was given them, to suggest.
+    """
     known = _KNOWN[kind]
     values: dict[str, Any] = {}
     for key, value in given.items():
@@ -181,7 +184,7 @@ def parse(kind: type[Options], given: Mapping[str, Any]) -> Options:
         if value is None or _is_about_the_table(key):
             continue
         if word not in known:
-            valid = [*(camel(option.name) for option in fields(kind)), *_TABLE_OPTIONS]
+            valid = [*own, *(camel(option.name) for option in fields(kind)), *_TABLE_OPTIONS]
             raise InvalidInputError(f"There is no option {key!r}", fix=nearest(key, valid))
         option = known[word]
         try:
@@ -210,6 +213,21 @@ def table_alone(table: str | None, options: Mapping[str, Any], *own: str) -> Tab
             fix = nearest(key, [*own, *_TABLE_OPTIONS])
             raise InvalidInputError(f"There is no option {key!r} here", fix=fix)
     return table_of({**options, "table": table} if table is not None else options)
+
+
+def job_name(job_id: Any) -> str | None:
+    """Read how a job is called: by a text, or by what is written as one, such as a day's number."""
+    return None if job_id in (None, "") else str(job_id)
+
+
+def check_number(name: str, value: Any) -> None:
+    """Refuse what is no number above 0; nothing was said, if there is none."""
+    if value is None:
+        return
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise InvalidInputError(
+            f"The option {name!r} cannot be {value!r}", "it takes a whole number above 0"
+        )
 
 
 def _refuse_nowhere(place: Any) -> None:

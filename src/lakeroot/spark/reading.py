@@ -26,7 +26,8 @@ def read(spark: SparkSession, table: str | None = None, **options: Any) -> DataF
     other options are those of `format("lakeroot")`, in Python's spelling and with plain values.
     """
     given = {**options, "table": table} if table is not None else options
-    return planned(spark, table_of(given), parse(ReadOptions, given))[0]
+    asked = parse(ReadOptions, given)
+    return planned(spark, table_of(given), asked)[0]
 
 
 def planned(

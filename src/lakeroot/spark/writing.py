@@ -67,7 +67,8 @@ def write(frame: DataFrame, table: str | None = None, **options: Any) -> WriteRe
     idempotent: the second time it does nothing.
     """
     given = {**options, "table": table} if table is not None else options
-    ref, settings = table_of(given), parse(WriteOptions, given)
+    settings = parse(WriteOptions, given)
+    ref = table_of(given)
     before = already_done(ref, settings)
     if before is not None:
         return before
