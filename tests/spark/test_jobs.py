@@ -20,6 +20,7 @@ from lakeroot.model.errors import (
     LakerootError,
     TableColumnNotFoundError,
     TableIndexAlreadyExistsError,
+    TableNotFoundError,
 )
 from lakeroot.spark import merging, widening
 from lakeroot.spark.commits import commit
@@ -610,3 +611,16 @@ def test_a_misspelt_argument_of_a_job_is_answered_with_the_nearest(spark, root, 
         lakeroot.spark.export(spark, "shop.people", "out", root=root, writr={})
     with pytest.raises(InvalidInputError, match="Did you mean 'root'"):
         lakeroot.spark.convert(spark, "shop.people", "t", source={"rot": root}, target={})
+
+
+def test_a_table_that_is_not_there_is_answered_with_the_nearest(spark, root, people):
+    jobs: dict[str, dict[str, Any]] = {
+        "read": {},
+        "delete": {"where": "id < 5"},
+        "update": {"set": {"age": "1"}},
+        "compact": {},
+        "backfill": {"values": {"x": "id"}, "job_id": "x"},
+    }
+    for job, given in jobs.items():
+        with pytest.raises(TableNotFoundError, match=r"no table shop.peple. Did you mean shop.peo"):
+            getattr(lakeroot.spark, job)(spark, "shop.peple", root=root, **given)

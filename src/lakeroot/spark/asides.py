@@ -12,7 +12,7 @@ from lakeroot.model.commits import Change
 from lakeroot.model.errors import NotFoundError, TableNotFoundError
 from lakeroot.model.records import Table
 from lakeroot.model.rules import require_room_for_table
-from lakeroot.spark.catalogs import Located, TableRef, files_of, locate
+from lakeroot.spark.catalogs import Located, TableRef, files_of, locate, look_up
 from lakeroot.storage.overlay import Overlay
 
 
@@ -22,7 +22,7 @@ def place_aside(ref: TableRef) -> Located | None:
     Nothing, where its name is reserved and it has a place, or where names come one by one.
     """
     try:
-        locate(ref)
+        look_up(ref)
     except TableNotFoundError:
         store = _catalog(ref).store
         require_room_for_table(Overlay(store.read()), ref.identifier)

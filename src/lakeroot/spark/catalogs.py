@@ -5,6 +5,7 @@ string properties. Every process builds its own, once, if it needs one at all: m
 a catalog, and importing the clients would take a new worker longer than everything else.
 """
 
+import difflib
 import functools
 import time
 from collections.abc import Mapping
@@ -106,7 +107,29 @@ class Located:
 
 
 def locate(ref: TableRef) -> Located:
-    """Look a table up in its catalog."""
+    """Look a table up in its catalog; of one that is not there, say which has a name like it."""
+    try:
+        return look_up(ref)
+    except TableNotFoundError as error:
+        raise TableNotFoundError(error.what, error.why, error.fix or _alike(ref)) from error
+
+
+def _alike(ref: TableRef) -> str:
+    from lance_namespace import ListTablesRequest
+
+    if ref.catalog is None:
+        return ""
+    *inside, name = ref.identifier
+    try:
+        tables = ref.catalog.connect().list_tables(ListTablesRequest(id=inside)).tables
+    except Exception:  # noqa: BLE001  # That the table is not there is what was to be said.
+        return ""
+    near = difflib.get_close_matches(name, tables, n=1)
+    return f"Did you mean {show((*inside, near[0]))}?" if near else ""
+
+
+def look_up(ref: TableRef) -> Located:
+    """Look up a table that may well not be there, and say no more than that."""
     if ref.location is not None:
         return Located(ref, ref.location, dict(ref.options) or None)
     if ref.catalog is None:
@@ -168,7 +191,7 @@ def renewed(table: Located) -> Located:
 def exists(ref: TableRef) -> Located | None:
     """Return the table if there is one with data in it, or nothing."""
     try:
-        found = locate(ref)
+        found = look_up(ref)
     except TableNotFoundError:
         return None
     return None if found.only_declared else found

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import lance
 
 from lakeroot.model.errors import ConcurrentModificationError, NotFoundError, TableNotFoundError
-from lakeroot.spark.catalogs import Located, TableRef, files_of, locate, renewed
+from lakeroot.spark.catalogs import Located, TableRef, files_of, look_up, renewed
 from lakeroot.spark.failures import explained
 from lakeroot.tables.made import transaction_of
 
@@ -48,7 +48,7 @@ def require_named(table: Located) -> None:
     if table.ref.catalog is None:
         return
     try:
-        now = locate(table.ref)
+        now = look_up(table.ref)
     except NotFoundError:
         # Nothing that is to be tried again: a merge would make the table anew.
         raise TableNotFoundError(
