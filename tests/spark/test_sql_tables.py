@@ -289,3 +289,43 @@ def test_a_lookup_by_key_sees_the_columns_of_a_replaced_table(spark, plain, root
     spark.sql(f"CREATE OR REPLACE TABLE {table} AS SELECT 'a' AS n, id FROM {table} WHERE id > 1")
     for key, rows in ((1, []), (2, [("a", 2)]), (3, [("a", 3)])):
         assert ask(spark, f"SELECT * FROM {table} WHERE id = {key}") == rows
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda spark, t: spark.sql(f"INSERT INTO {t} WITH (jobId = 'j') SELECT 7L"),
+        lambda spark, t: spark.sql(f"INSERT OVERWRITE {t} WITH (jobId = 'j') SELECT 7L"),
+        lambda spark, t: spark.range(7, 8).writeTo(t).option("jobId", "j").append(),
+        lambda spark, t: spark.range(7, 8).write.option("jobId", "j").insertInto(t),
+        lambda spark, t: spark.range(7, 8).writeTo(t).option("jobId", "j").createOrReplace(),
+        lambda spark, t: spark.sql(
+            f"CREATE OR REPLACE TABLE {t} TBLPROPERTIES (jobId = 'j') AS SELECT 7L AS id"
+        ),
+        lambda spark, t: spark.sql(
+            f"CREATE OR REPLACE TABLE {t} (id LONG) TBLPROPERTIES (jobId = 'j')"
+        ),
+    ],
+    ids=["insert", "overwrite", "append", "insertInto", "replace", "ctas", "empty"],
+)
+def test_a_write_that_is_named_happens_once_through_sql(spark, shop, write):
+    table = f"{shop}.t"
+    write(spark, table)
+    once, rows = version(spark, table), ask(spark, f"SELECT id FROM {table} ORDER BY id")
+    write(spark, table)
+    assert ask(spark, f"SELECT id FROM {table} ORDER BY id") == rows
+    assert version(spark, table) == once
+    spark.sql(f"INSERT INTO {table} WITH (jobId = 'k') SELECT 8L")
+    assert ask(spark, f"SELECT count(*) FROM {table}") == [(len(rows) + 1,)]
+
+
+def test_no_mode_is_taken_where_the_statement_is_the_mode(spark, shop):
+    rows, table = spark.range(7, 8), f"{shop}.t"
+    for write in (
+        lambda: rows.writeTo(table).option("mode", "create").append(),
+        lambda: spark.sql(f"INSERT OVERWRITE {table} WITH (mode = 'append') SELECT 7L"),
+        lambda: spark.sql(f"CREATE TABLE {shop}.s (id LONG) TBLPROPERTIES (mode = 'ignore')"),
+    ):
+        with pytest.raises(Exception, match="The option 'mode' is not for tables of a catalog"):
+            write()
+    assert ask(spark, f"SELECT id FROM {table} ORDER BY id") == [(0,), (1,), (2,)]

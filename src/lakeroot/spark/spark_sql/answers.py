@@ -17,13 +17,14 @@ from lakeroot.spark.opening import Opened, opened_for
 from lakeroot.spark.options import ReadOptions, parse
 from lakeroot.spark.planning import read_schema
 from lakeroot.spark.row_tasks import BATCH_BYTES
+from lakeroot.spark.source_writing import LakerootWriter
 from lakeroot.spark.spark_sql import creating
 from lakeroot.spark.spark_sql.altering import alter
 from lakeroot.spark.spark_sql.commenting import with_comments
 from lakeroot.spark.spark_sql.reads import Reads, conditions_of
-from lakeroot.spark.spark_sql.tasks import PICKLE, encoded, writer
-from lakeroot.spark.write_tasks import WritePlan, watched
-from lakeroot.spark.writing import abort, finish
+from lakeroot.spark.spark_sql.tasks import PICKLE, encoded, target_writer
+from lakeroot.spark.write_tasks import watched
+from lakeroot.spark.writing import finish
 
 _CHOOSING = frozenset({"version", "tag", "branch", "asof"})
 
@@ -41,7 +42,7 @@ class Answers(Reads):
         super().__init__(parallelism, columnar=columnar)
         self.catalog = catalog
         self.written_column = written_column
-        self.writes: dict[str, WritePlan] = {}
+        self.writes: dict[str, LakerootWriter] = {}
 
     def _client(self) -> ln.LanceNamespace:
         return self.catalog.connect()
@@ -121,8 +122,9 @@ class Answers(Reads):
 
     def op_create_staged(self, request: dict[str, Any]) -> bool:
         """Create or replace a table with no rows."""
-        table = request["table"]
-        finish(creating.planned(self._ref(table["id"]), table["staged"]), [])
+        ref, staged = self._ref(request["table"]["id"]), request["table"]["staged"]
+        if not creating.is_done(ref, staged, {}):
+            finish(creating.planned(ref, staged), [])
         return True
 
     def op_alter_table(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -207,16 +209,19 @@ class Answers(Reads):
     def op_prepare_write(self, request: dict[str, Any]) -> dict[str, Any]:
         """Prepare a write: the function that Spark's workers run."""
         ref, given = self._ref(request["table"]["id"]), request["options"]
-        if "staged" in request["table"]:
-            plan = creating.planned(ref, request["table"]["staged"], given)
+        staged = request["table"].get("staged")
+        if creating.is_done(ref, staged, given):
+            target = LakerootWriter(None)
+        elif staged is not None:
+            target = LakerootWriter(watched(creating.planned(ref, staged, given)))
         else:
             schema = st.StructType.fromJson(json.loads(request["schema"]))
             plan = creating.insertion(ref, schema, given, overwrite=request["overwrite"])
-        plan = watched(plan)
+            target = LakerootWriter(watched(plan))
         token = uuid.uuid4().hex
-        self.writes[token] = plan
+        self.writes[token] = target
         returned = st.StructType([st.StructField(self.written_column, st.BinaryType())])
-        function = PICKLE.dumps((writer(plan, self.written_column), returned))
+        function = PICKLE.dumps((target_writer(target, self.written_column), returned))
         return {
             "write": token,
             "function": encoded(function),
@@ -228,16 +233,15 @@ class Answers(Reads):
 
     def op_commit_write(self, request: dict[str, Any]) -> bool:
         """Publish what the tasks have written."""
-        plan = self.writes.pop(request["write"])
-        messages = [PICKLE.loads(base64.b64decode(text)) for text in request["messages"]]
-        finish(plan, [message.written for message in messages])
+        target = self.writes.pop(request["write"])
+        target.commit([PICKLE.loads(base64.b64decode(text)) for text in request["messages"]])
         return True
 
     def op_abort_write(self, request: dict[str, Any]) -> bool:
         """Remove what the tasks have written."""
-        plan = self.writes.pop(request["write"], None)
-        if plan is not None:
-            abort(plan)
+        target = self.writes.pop(request["write"], None)
+        if target is not None:
+            target.abort([])
         return True
 
 

@@ -8,7 +8,11 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import types as st
 
-from lakeroot.model.errors import TableNotFoundError, UnsupportedOperationError
+from lakeroot.model.errors import (
+    InvalidInputError,
+    TableNotFoundError,
+    UnsupportedOperationError,
+)
 from lakeroot.spark.catalogs import TableRef, exists, locate
 from lakeroot.spark.fitting import fit
 from lakeroot.spark.opening import open_table
@@ -16,7 +20,7 @@ from lakeroot.spark.options import WriteOptions, parse
 from lakeroot.spark.spark_sql.commenting import COMMENT, with_comment
 from lakeroot.spark.types import is_blob, table_schema
 from lakeroot.spark.write_tasks import WritePlan
-from lakeroot.spark.writing import prepare
+from lakeroot.spark.writing import already_done, prepare
 
 # What Spark says of every table by itself.
 _SPARKS_OWN_PROPERTIES = frozenset({"provider", "owner", "external", "is_managed_location"})
@@ -97,7 +101,24 @@ def _asked(
         if key.removeprefix("option.") not in _SPARKS_OWN_PROPERTIES
     }
     schema = st.StructType.fromJson(json.loads(request["schema"]))
-    return schema, parse(WriteOptions, {**given, **(more or {})})
+    return schema, _options({**given, **(more or {})})
+
+
+def _options(given: Mapping[str, str]) -> WriteOptions:
+    options = parse(WriteOptions, given)
+    if options.mode is not None:
+        raise InvalidInputError(
+            "The option 'mode' is not for tables of a catalog in Spark",
+            "the statement itself, or the call, says what becomes of a table that exists",
+            "Leave it out",
+        )
+    return options
+
+
+def is_done(ref: TableRef, staged: Mapping[str, Any] | None, given: Mapping[str, str]) -> bool:
+    """Tell whether the job that a write names, by an option or a property, has run before."""
+    options = _options(given) if staged is None else _asked(staged, given)[1]
+    return already_done(ref, options) is not None
 
 
 def with_clauses(schema: pa.Schema, said: st.StructType) -> pa.Schema:
@@ -115,9 +136,9 @@ def insertion(
 ) -> WritePlan:
     """Plan an INSERT; one that replaces all rows leaves the columns what they were."""
     if not overwrite:
-        return prepare(ref, schema, parse(WriteOptions, {**given, "mode": "append"}))
+        return prepare(ref, schema, replace(_options(given), mode="append"))
     table = open_table(locate(ref)).schema
-    options = parse(WriteOptions, {**given, "mode": "overwrite"})
+    options = replace(_options(given), mode="overwrite")
     plan = prepare(ref, schema, options)
     # Spark's types are fewer: made of them alone, a column would become another.
     kept = zip(table, fit(schema, table, str(ref)), strict=True)

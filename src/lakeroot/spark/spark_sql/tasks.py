@@ -8,10 +8,9 @@ from pyspark.serializers import CloudPickleSerializer
 
 from lakeroot.spark.planning import ReadTask, Scan
 from lakeroot.spark.scanning import batches
-from lakeroot.spark.source_writing import LakerootWriter, WrittenMessage
+from lakeroot.spark.source_writing import LakerootWriter
 from lakeroot.spark.streaming import LakerootSink
 from lakeroot.spark.workers import begin
-from lakeroot.spark.write_tasks import WritePlan, write_rows
 
 PICKLE = CloudPickleSerializer()
 
@@ -44,24 +43,11 @@ def part_reader(cells: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def target_writer(
     target: LakerootWriter | LakerootSink, column: str
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Make the function that lets a writer of the source write the rows of one task."""
-
-    def write_task(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        begin()
-        message = PICKLE.dumps(target.write(iter(rows)))
-        yield pa.record_batch([pa.array([message], pa.binary())], names=[column])
-
-    return write_task
-
-
-def writer(
-    plan: WritePlan, column: str
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Make the function that writes the rows of one task, and returns the message as one cell."""
 
     def write_task(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         begin()
-        message = PICKLE.dumps(WrittenMessage(write_rows(plan, rows)))
+        message = PICKLE.dumps(target.write(iter(rows)))
         yield pa.record_batch([pa.array([message], pa.binary())], names=[column])
 
     return write_task
