@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import AnalysisException
 
 import lakeroot.spark
-from lakeroot.model.errors import InvalidInputError
+from lakeroot.model.errors import InvalidInputError, TableColumnNotFoundError
 from lakeroot.spark.options import ReadOptions, parse, table_of
 from lakeroot.spark.planning import with_limit
 from lakeroot.spark.spark_sql.few_rows import FewRows
@@ -265,3 +265,36 @@ def test_the_metric_says_what_is_near(spark, root, lake, catalog):
             near = {"vector": "[1, 0]", "k": k, "metric": metric}
             for frame in through_doors(spark, root, lake, "shop.t", **near):
                 assert ids(frame) == sorted(order[:k])
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("k", 3),
+        ("vectorColumn", "v"),
+        ("metric", "l2"),
+        ("nprobes", 1),
+        ("refineFactor", 2),
+        ("fullTextColumns", "text"),
+    ],
+)
+def test_what_says_how_to_search_is_refused_without_a_search(option, value):
+    with pytest.raises(InvalidInputError, match=f"{option!r} is of a search, and there is none"):
+        parse(ReadOptions, {option: value})
+    if option != "k":
+        other = {"fullTextQuery": "w"} if option != "fullTextColumns" else {"vector": [1.0]}
+        with pytest.raises(InvalidInputError, match="there is none"):
+            parse(ReadOptions, {option: value, **other})
+
+
+def test_options_of_a_search_that_mean_nothing_are_refused(spark, root, texts):
+    for metric in ("L2", "Euclidean", "cosine", "dot", "hamming"):
+        assert parse(ReadOptions, {"vector": "[1]", "metric": metric}).metric == metric.lower()
+    with pytest.raises(InvalidInputError, match="it takes l2, cosine, dot or hamming"):
+        parse(ReadOptions, {"vector": "[1]", "metric": "l3"})
+    for none in ("[1, NaN]", [float("inf")]):
+        with pytest.raises(InvalidInputError, match="'vector' cannot be"):
+            parse(ReadOptions, {"vector": none})
+    words = {"full_text_query": "odd", "root": root}
+    with pytest.raises(TableColumnNotFoundError, match=r"no column 'txt'\. Did you mean 'text'"):
+        lakeroot.spark.read(spark, "shop.texts", full_text_columns="txt", **words)

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -12,6 +13,7 @@ from lakeroot.model.errors import InvalidInputError
 from lakeroot.spark.catalogs import Catalog, TableRef, parse_name
 from lakeroot.spark.failures import nearest
 
+METRICS = ("l2", "euclidean", "cosine", "dot", "hamming")
 STORAGE_VERSIONS = ("legacy", "stable", "next", "0.1", "2.0", "2.1", "2.2", "2.3")
 _NEAREST = 10
 
@@ -42,8 +44,11 @@ def _flag(value: Any) -> bool:
 
 
 def _numbers(value: Any) -> tuple[float, ...]:
-    numbers = json.loads(value) if isinstance(value, str) else value
-    return tuple(float(number) for number in numbers)
+    given = json.loads(value) if isinstance(value, str) else value
+    numbers = tuple(float(number) for number in given)
+    if not all(map(math.isfinite, numbers)):
+        raise ValueError("nothing is near to what is no number")
+    return numbers
 
 
 def _sizes(value: Any) -> dict[str, int]:
@@ -70,6 +75,13 @@ def _positive(value: Any) -> int:
     if number < 1:
         raise ValueError(f"{number} is not positive")
     return number
+
+
+def _metric(value: Any) -> str:
+    word = str(value).lower()
+    if word not in METRICS:
+        raise ValueError(f"{word} is none of {METRICS}")
+    return word
 
 
 def _storage_version(value: Any) -> str:
@@ -103,7 +115,7 @@ class ReadOptions:
     vector: tuple[float, ...] | None = _option(_numbers, "a JSON list of numbers")
     vector_column: str | None = _option(str, "the name of a column")
     k: int | None = _option(_positive, "a number of rows above 0")
-    metric: str | None = _option(str, "l2, cosine, dot or hamming")
+    metric: str | None = _option(_metric, "l2, cosine, dot or hamming")
     nprobes: int | None = _option(_natural, "a number")
     refine_factor: int | None = _option(_natural, "a number")
     use_index: bool = _option(_flag, "true or false", default=True)
@@ -194,7 +206,30 @@ def parse(kind: type[Options], given: Mapping[str, Any], *own: str) -> Options:
                 f"The option {camel(option.name)!r} cannot be {value!r}",
                 f"it takes {option.metadata['expected']}",
             ) from error
+    _refuse_idle(values)
     return kind(**values)
+
+
+# What says how to search is of no use without a search, and whoever gives it means one.
+_OF_SEARCHES: Mapping[str, tuple[str, ...]] = {
+    "k": ("vector", "full_text_query"),
+    "vector_column": ("vector",),
+    "metric": ("vector",),
+    "nprobes": ("vector",),
+    "refine_factor": ("vector",),
+    "full_text_columns": ("full_text_query",),
+}
+
+
+def _refuse_idle(values: Mapping[str, Any]) -> None:
+    for name, searches in _OF_SEARCHES.items():
+        if name in values and not any(search in values for search in searches):
+            words = " or ".join(f"`{camel(search)}`" for search in searches)
+            raise InvalidInputError(
+                f"The option {camel(name)!r} is of a search, and there is none",
+                fix=f"Give {words}, or leave it out"
+                + ("; `limit` bounds the rows of any read" if name == "k" else ""),
+            )
 
 
 def _is_about_the_table(key: str) -> bool:

@@ -251,6 +251,9 @@ def _search_arguments(
     if options.full_text_query is not None:
         query: Any = options.full_text_query
         if options.full_text_columns:
+            for name in options.full_text_columns:
+                if name.split(".")[0] not in dataset.schema.names:
+                    raise missing_column(name, ref, dataset.schema.names)
             query = {"query": query, "columns": list(options.full_text_columns)}
         bound = {} if options.ranked is None else {"limit": options.ranked}
         return {"full_text_query": query, "prefilter": options.prefilter, **bound}
