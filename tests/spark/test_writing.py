@@ -1,5 +1,6 @@
 """Writing tables from Spark: modes, schemas, failures, races."""
 
+import os
 import threading
 from pathlib import Path
 
@@ -412,3 +413,36 @@ def test_two_drivers_at_one_named_write_bring_its_rows_once(root, catalog):
     location = where(catalog, "shop", "t")
     assert rows(location) == [0, 1, 2]
     assert orphans(location) == set()
+
+
+def test_the_files_of_an_append_are_of_the_version_that_it_asks_for(spark, root, catalog):
+    for version in (None, "2.0", "2.1"):
+        given = {} if version is None else {"storageVersion": version}
+        lakeroot.spark.write(frame(spark, 0, 4).repartition(1), "shop.t", root=root, **given)
+    table = lance.dataset(where(catalog, "shop", "t"))
+    files = [file for each in table.get_fragments() for file in each.metadata.files]
+    versions = [f"{file.file_major_version}.{file.file_minor_version}" for file in files]
+    assert versions == [table.data_storage_version, "2.0", "2.1"]
+    assert lakeroot.spark.read(spark, "shop.t", root=root).count() == 12
+
+
+def test_a_file_ends_where_it_has_the_bytes_that_are_asked_for(root, catalog):
+    schema = st.StructType([st.StructField("bytes", st.BinaryType())])
+    batches = [pa.record_batch({"bytes": [os.urandom(1 << 20)]}) for _ in range(20)]
+    for name, bound, more in (("few", 1 << 30, False), ("many", 4 << 20, True)):
+        ref = table_of({"root": root, "table": f"shop.{name}"})
+        plan = watched(prepare(ref, schema, WriteOptions(max_bytes_per_file=bound)))
+        written = write_rows(plan, batches)
+        assert (len(written.files) > 1) is more
+        assert finish(plan, [written]).rows == 20
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_stable_ids_are_refused_where_a_table_was_made_without(spark, root, catalog, mode):
+    lakeroot.spark.write(frame(spark, 0, 4), "shop.t", root=root)
+    lakeroot.spark.write(frame(spark, 0, 4), "shop.s", root=root, stableRowIds=True)
+    with pytest.raises(InvalidInputError, match=r"table shop\.t cannot have stable ids"):
+        lakeroot.spark.write(frame(spark, 4, 8), "shop.t", root=root, mode=mode, stableRowIds=True)
+    assert rows(where(catalog, "shop", "t")) == list(range(4))
+    lakeroot.spark.write(frame(spark, 4, 8), "shop.s", root=root, mode=mode, stableRowIds=True)
+    assert lance.dataset(where(catalog, "shop", "s")).has_stable_row_ids

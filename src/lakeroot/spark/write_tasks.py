@@ -138,7 +138,7 @@ def _written(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> Written:
         return_transaction=True,
         max_rows_per_file=settings.max_rows_per_file,
         max_bytes_per_file=settings.max_bytes_per_file,
-        data_storage_version=settings.storage_version if plan.dataset is None else None,
+        data_storage_version=settings.storage_version,
         storage_options=table.storage_options,
         enable_stable_row_ids=settings.stable_row_ids,
     ).operation

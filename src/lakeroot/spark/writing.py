@@ -127,6 +127,7 @@ def prepare(
         )
         target: Any = target_of(plan)
         check_encodings(target.schema, options, ref)
+        _check_row_ids(main, options, ref)
         return replace(plan, schema=fit(schema, target.schema, str(ref)))
     if options.branch not in (None, MAIN):
         raise InvalidInputError(f"Mode {mode!r} cannot write to a branch", fix="Use mode 'append'")
@@ -135,12 +136,23 @@ def prepare(
     if not exact:
         refuse_alike(schema, [] if old is None else old.schema.names, ref, replaces=True)
     if found is not None and old is not None:
+        _check_row_ids(old, options, ref)
         return WritePlan(found, mode, columns, job, options, read_version=old.version)
     place = place_aside(ref) if aside else None
     if place is not None:
         return WritePlan(place, mode, columns, job, options, is_aside=True)
     table, declared = _declared(ref)
     return WritePlan(table, mode, columns, job, options, declared_here=declared)
+
+
+def _check_row_ids(table: lance.LanceDataset, options: WriteOptions, ref: TableRef) -> None:
+    """Refuse what Lance would pass over: a table begins with stable row ids, or never has them."""
+    if options.stable_row_ids and not table.has_stable_row_ids:
+        raise InvalidInputError(
+            f"Rows of table {ref} cannot have stable ids",
+            "that is settled when a table is made, and it was made without",
+            "Leave `stableRowIds` out, or write another table",
+        )
 
 
 def _minds_case(spark: SparkSession | None) -> bool:
