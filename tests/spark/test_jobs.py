@@ -624,3 +624,8 @@ def test_a_table_that_is_not_there_is_answered_with_the_nearest(spark, root, peo
     for job, given in jobs.items():
         with pytest.raises(TableNotFoundError, match=r"no table shop.peple. Did you mean shop.peo"):
             getattr(lakeroot.spark, job)(spark, "shop.peple", root=root, **given)
+
+
+def test_a_key_that_is_named_twice_is_refused(spark, root, people):
+    with pytest.raises(InvalidInputError, match="key column 'id' is named twice"):
+        lakeroot.spark.merge(changes(spark), "shop.people", root=root, on=["id", "id"])

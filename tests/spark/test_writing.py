@@ -446,3 +446,32 @@ def test_stable_ids_are_refused_where_a_table_was_made_without(spark, root, cata
     assert rows(where(catalog, "shop", "t")) == list(range(4))
     lakeroot.spark.write(frame(spark, 4, 8), "shop.s", root=root, mode=mode, stableRowIds=True)
     assert lance.dataset(where(catalog, "shop", "s")).has_stable_row_ids
+
+
+def test_a_branch_of_no_table_cannot_be_written(spark, root, catalog):
+    with pytest.raises(TableNotFoundError, match=r"no table shop\.t to write a branch of"):
+        lakeroot.spark.write(frame(spark, 0, 4), "shop.t", root=root, branch="trial")
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite", "create", "ignore"])
+def test_every_mode_makes_a_table_at_a_location_that_has_none(spark, tmp_path, mode):
+    place = str(tmp_path / "new" / "t.lance")
+    made = lakeroot.spark.write(frame(spark, 0, 4), location=place, mode=mode)
+    assert (made.version, rows(place)) == (1, list(range(4)))
+    if mode == "create":
+        with pytest.raises(TableAlreadyExistsError):
+            lakeroot.spark.write(frame(spark, 4, 6), location=place, mode=mode)
+    else:
+        writer = frame(spark, 4, 6).write.format("lakeroot").option("location", place)
+        writer.option("mode", mode).mode("append").save()
+    after = {"append": range(6), "overwrite": range(4, 6)}.get(mode, range(4))
+    assert rows(place) == list(after)
+
+
+def test_a_write_that_fails_leaves_no_file_at_a_location_that_had_none(spark, tmp_path):
+    place = tmp_path / "t.lance"
+    bad = fails_last(spark.range(0, 4, 1, 2), str(place), "_lakeroot/jobs/*/*.json")
+    with pytest.raises(LakerootError, match="bad row"):
+        lakeroot.spark.write(bad, location=str(place))
+    assert [path for path in place.rglob("*") if path.is_file()] == []
+    assert lakeroot.spark.merge(frame(spark, 0, 4), location=str(place), on="id").inserted == 4

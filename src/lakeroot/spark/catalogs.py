@@ -192,6 +192,11 @@ def exists(ref: TableRef) -> Located | None:
     """Return the table if there is one with data in it, or nothing."""
     try:
         found = look_up(ref)
+        if ref.location is not None:
+            # No catalog says whether there is a table: only its files can.
+            from lakeroot.spark.opening import open_table
+
+            open_table(found)
     except TableNotFoundError:
         return None
     return None if found.only_declared else found

@@ -216,6 +216,8 @@ def check_key_columns(source: DataFrame, keys: Sequence[str]) -> None:
             raise TableColumnNotFoundError(
                 f"The source has no key column {key!r}", fix=nearest(key, source.columns)
             )
+        if keys.count(key) > 1:
+            raise InvalidInputError(f"The key column {key!r} is named twice", fix="Name it once")
 
 
 def keys_are_good(rows: pa.Table, keys: Sequence[str]) -> bool:

@@ -130,6 +130,11 @@ def prepare(
         _check_row_ids(main, options, ref)
         return replace(plan, schema=fit(schema, target.schema, str(ref)))
     if options.branch not in (None, MAIN):
+        if mode == APPEND:
+            raise TableNotFoundError(
+                f"There is no table {ref} to write a branch of",
+                fix="Write it first, and make the branch",
+            )
         raise InvalidInputError(f"Mode {mode!r} cannot write to a branch", fix="Use mode 'append'")
     columns = table_schema(schema, vectors=options.vectors, blobs=frozenset(options.blobs))
     old = None if found is None else open_table(found)
