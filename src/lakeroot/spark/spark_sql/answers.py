@@ -123,7 +123,7 @@ class Answers(Reads):
     def op_create_staged(self, request: dict[str, Any]) -> bool:
         """Create or replace a table with no rows."""
         ref, staged = self._ref(request["table"]["id"]), request["table"]["staged"]
-        if not creating.is_done(ref, staged, {}):
+        if creating.done_before(ref, {}, staged["properties"]) is None:
             finish(creating.planned(ref, staged), [])
         return True
 
@@ -210,7 +210,8 @@ class Answers(Reads):
         """Prepare a write: the function that Spark's workers run."""
         ref, given = self._ref(request["table"]["id"]), request["options"]
         staged = request["table"].get("staged")
-        if creating.is_done(ref, staged, given):
+        properties = None if staged is None else staged["properties"]
+        if creating.done_before(ref, given, properties) is not None:
             target = LakerootWriter(None)
         elif staged is not None:
             target = LakerootWriter(watched(creating.planned(ref, staged, given)))

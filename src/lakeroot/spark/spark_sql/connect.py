@@ -184,16 +184,30 @@ def _create(spark: SparkSession, statement: Statement) -> DataFrame | None:
         raise TableAlreadyExistsError(f"Table {ref} already exists")
     if mode == "create" and not named["rest"] and statement.take("LIKE"):
         return _create_like(spark, ref, statement)
+    return _made(spark, ref, statement, named["rest"], mode)
+
+
+def _made(
+    spark: SparkSession, ref: TableRef, statement: Statement, columns: str, mode: str
+) -> DataFrame:
+    """Make a table of columns or of a query, whichever the rest of the statement says."""
     properties = _properties(statement)
     statement.take("AS")
-    if statement.finished:
-        schema = columns_of(_inside(named["rest"]), f"The columns of the new table {ref}")
-        finish(_checked(ref, schema, mode, properties), [])
-        return _nothing(spark)
-    if named["rest"]:
+    frame = None if statement.finished else query(spark, statement.until())
+    if frame is None:
+        schema = columns_of(_inside(columns), f"The columns of the new table {ref}")
+    elif columns:
         raise _unserved("CREATE TABLE with columns and a query")
-    frame = query(spark, statement.until())
-    done = fill(frame, _checked(ref, _nullable(frame.schema), mode, properties))
+    else:
+        schema = _nullable(frame.schema)
+    request = {"mode": mode, "schema": schema.json(), "properties": properties, "partitions": ()}
+    creating.check(ref, request)
+    done = creating.done_before(ref, {}, properties)
+    if frame is None:
+        if done is None:
+            finish(creating.planned(ref, request), [])
+        return _nothing(spark)
+    done = done or fill(frame, creating.planned(ref, request))
     return summary(spark, ChangeResult(done.version, inserted=done.rows))
 
 
@@ -234,12 +248,6 @@ def _nullable(schema: st.StructType) -> st.StructType:
             for field in schema.fields
         ]
     )
-
-
-def _checked(ref: TableRef, schema: st.StructType, mode: str, properties: dict[str, str]) -> Any:
-    request = {"mode": mode, "schema": schema.json(), "properties": properties, "partitions": ()}
-    creating.check(ref, request)
-    return creating.planned(ref, request)
 
 
 def _properties(statement: Statement) -> dict[str, str]:
@@ -328,13 +336,20 @@ def _insert(spark: SparkSession, statement: Statement) -> DataFrame | None:
     if named is None or not _is_ours(spark, named["name"]):
         return None
     ref = table_in(spark, named["name"])
+    rest, options = named["rest"], statement.take_options()
+    if options is not None:
+        if rest:
+            raise _unserved(f"INSERT ... {rest} WITH ({options})")
+        rest = statement.until(("BY", "NAME"), *_BEGIN_QUERY)
     by_name = statement.take("BY", "NAME")
-    rest, text = named["rest"], statement.until()
+    text = statement.until()
     if not text:
         rest, text = "", rest  # A query in parentheses.
     if rest and not rest.startswith("("):
         raise _unserved(f"INSERT ... {rest}")
     names = [unquoted(name) for name in split(_inside(rest))] if rest else None
-    frame = query(spark, text)
-    done = insert_rows(frame, ref, names=names, by_name=by_name, overwrite=overwrite)
+    given = settings(options or "")
+    done = creating.done_before(ref, given) or insert_rows(
+        query(spark, text), ref, given, names=names, by_name=by_name, overwrite=overwrite
+    )
     return summary(spark, ChangeResult(done.version, inserted=done.rows))

@@ -1,5 +1,7 @@
 """INSERT over Spark Connect: rows get the columns of the table, as Spark would assign them."""
 
+from collections.abc import Mapping
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
@@ -15,14 +17,20 @@ from lakeroot.spark.writing import WriteResult, fill
 
 
 def insert_rows(
-    frame: DataFrame, ref: TableRef, *, names: list[str] | None, by_name: bool, overwrite: bool
+    frame: DataFrame,
+    ref: TableRef,
+    given: Mapping[str, str],
+    *,
+    names: list[str] | None,
+    by_name: bool,
+    overwrite: bool,
 ) -> WriteResult:
     """Add rows to a table or replace all that it has; they are for its columns or for these."""
     columns = spark_schema(open_table(locate(ref)).schema, truncate_nanos=True)
     if not by_name:
         frame = _by_position(frame, names or columns.fieldNames())
     rows = _fitted(frame, columns, ref)
-    return fill(rows, creating.insertion(ref, rows.schema, {}, overwrite=overwrite))
+    return fill(rows, creating.insertion(ref, rows.schema, given, overwrite=overwrite))
 
 
 def _by_position(frame: DataFrame, names: list[str]) -> DataFrame:

@@ -20,7 +20,7 @@ from lakeroot.spark.options import WriteOptions, parse
 from lakeroot.spark.spark_sql.commenting import COMMENT, with_comment
 from lakeroot.spark.types import is_blob, table_schema
 from lakeroot.spark.write_tasks import WritePlan
-from lakeroot.spark.writing import already_done, prepare
+from lakeroot.spark.writing import WriteResult, already_done, prepare
 
 # What Spark says of every table by itself.
 _SPARKS_OWN_PROPERTIES = frozenset({"provider", "owner", "external", "is_managed_location"})
@@ -95,17 +95,17 @@ def alike(ref: TableRef, request: Mapping[str, Any], columns: pa.Schema | None) 
 def _asked(
     request: Mapping[str, Any], more: Mapping[str, str] | None = None
 ) -> tuple[st.StructType, WriteOptions]:
-    given = {
+    schema = st.StructType.fromJson(json.loads(request["schema"]))
+    return schema, _options(more or {}, request["properties"])
+
+
+def _options(given: Mapping[str, str], properties: Mapping[str, str] | None = None) -> WriteOptions:
+    said = {
         key.removeprefix("option."): value
-        for key, value in request["properties"].items()
+        for key, value in (properties or {}).items()
         if key.removeprefix("option.") not in _SPARKS_OWN_PROPERTIES
     }
-    schema = st.StructType.fromJson(json.loads(request["schema"]))
-    return schema, _options({**given, **(more or {})})
-
-
-def _options(given: Mapping[str, str]) -> WriteOptions:
-    options = parse(WriteOptions, given)
+    options = parse(WriteOptions, {**said, **given})
     if options.mode is not None:
         raise InvalidInputError(
             "The option 'mode' is not for tables of a catalog in Spark",
@@ -115,10 +115,11 @@ def _options(given: Mapping[str, str]) -> WriteOptions:
     return options
 
 
-def is_done(ref: TableRef, staged: Mapping[str, Any] | None, given: Mapping[str, str]) -> bool:
-    """Tell whether the job that a write names, by an option or a property, has run before."""
-    options = _options(given) if staged is None else _asked(staged, given)[1]
-    return already_done(ref, options) is not None
+def done_before(
+    ref: TableRef, given: Mapping[str, str], properties: Mapping[str, str] | None = None
+) -> WriteResult | None:
+    """Find the earlier commit of the job that a write names, by an option or a property."""
+    return already_done(ref, _options(given, properties))
 
 
 def with_clauses(schema: pa.Schema, said: st.StructType) -> pa.Schema:

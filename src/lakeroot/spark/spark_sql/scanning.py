@@ -22,6 +22,7 @@ _PATH = r"""
     )
     """
 _NAMES = re.compile(rf"{_PATH} | {_TOKENS}", re.VERBOSE | re.DOTALL | re.IGNORECASE)
+_IN_PARENTHESES = re.compile(r"\s*\((?P<inside>[^()]*)\)")
 _ANGLES = {"<": 1, ">": -1}
 
 
@@ -74,6 +75,15 @@ class Statement:
             return False
         self.position = at
         return True
+
+    def take_options(self) -> str | None:
+        """Go past ``WITH (options)`` and give the options, if they come next: a query may, too."""
+        at = self._after(("WITH",))
+        found = None if at is None else _IN_PARENTHESES.match(self.text, at)
+        if found is None:
+            return None
+        self.position = found.end()
+        return found.group("inside")
 
     def expect(self, *words: str) -> None:
         """Go past these keywords, or say that they are missing."""
