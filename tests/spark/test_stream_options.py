@@ -11,8 +11,9 @@ from pyspark.sql import types as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 
 import lakeroot.spark
-from lakeroot.model.errors import InvalidTableStateError
-from lakeroot.spark.streaming import LakerootStream
+from lakeroot.model.errors import InvalidInputError, InvalidTableStateError
+from lakeroot.spark.commits import MESSAGE
+from lakeroot.spark.streaming import BATCH, LakerootStream, stream_sink
 from tests.spark.test_streaming import batches_of, pump
 from tests.spark.test_writing import frame, rows, where
 
@@ -189,3 +190,26 @@ def test_what_a_version_has_added_needs_the_version_before_it(tmp_path):
             stream.partitions(start, stream.latestOffset(start, ReadAllAvailable()))
         lance.dataset(place).add_columns({f"n{newest}": "id * 2"})  # May come with rows, too.
         lance.dataset(place).cleanup_old_versions(older_than=dt.timedelta(0))
+
+
+def test_options_of_a_write_are_those_of_a_sink(streaming, root, catalog, tmp_path):
+    lakeroot.spark.write(frame(streaming, 0, 8).repartition(1), "shop.a", root=root)
+    stream = streaming.readStream.format("lakeroot").option("root", root).load("shop.a")
+    sink = stream.writeStream.format("lakeroot").option("checkpointLocation", str(tmp_path / "c"))
+    given = {"maxRowsPerFile": 3, "storageVersion": "2.0", "stableRowIds": True, "message": "why"}
+    sink = sink.options(root=root, **given).trigger(availableNow=True)
+    sink.start("shop.b").awaitTermination()
+    table = lance.dataset(where(catalog, "shop", "b"))
+    fragments = [each.metadata for each in table.get_fragments()]
+    assert [each.physical_rows for each in fragments] == [3, 3, 2]
+    files = {(file.file_major_version, file.file_minor_version) for file in fragments[0].files}
+    assert (files, table.has_stable_row_ids) == ({(2, 0)}, True)
+    said = table.read_transaction(table.version).transaction_properties
+    assert (said[MESSAGE], said[BATCH]) == ("why", "0")
+
+
+def test_a_sink_takes_no_name_of_a_job(root, catalog):
+    given = {"root": root, "table": "shop.b", "streamId": "s", "jobId": "j"}
+    with pytest.raises(InvalidInputError, match="'jobId' is not for streams"):
+        stream_sink(given, st.StructType([st.StructField("id", st.LongType())]))
+    assert lakeroot.open(root).tables("shop") == []

@@ -39,7 +39,7 @@ from lakeroot.spark.source_writing import WrittenMessage
 from lakeroot.spark.stream_notes import note_stream, require_stream
 from lakeroot.spark.widening import schema_changed
 from lakeroot.spark.write_tasks import WritePlan, Written, write_rows
-from lakeroot.spark.writing import abort, append_to, finish, newest_of, prepare
+from lakeroot.spark.writing import abort, append_to, finish, newest_of, prepare, properties_of_plan
 from lakeroot.tables.made import transaction_of
 
 STREAM = "lakeroot.stream"
@@ -249,7 +249,8 @@ class LakerootSink(ds.DataSourceStreamArrowWriter):  # type: ignore[misc]
             # No rows, no version: nothing is there that could be repeated.
             return
         # A name for this very attempt: another one, of an old driver, says the rest of it too.
-        properties = {STREAM: self.stream, BATCH: str(batchId), JOB: uuid.uuid4().hex}
+        named = {STREAM: self.stream, BATCH: str(batchId), JOB: uuid.uuid4().hex}
+        properties = {**properties_of_plan(self.plan), **named}
 
         def attempt(*, strict: bool) -> bool | None:
             newest = newest_of(self.plan)
@@ -325,15 +326,21 @@ def stream_sink(
     options = parse(WriteOptions, {k: v for k, v in given.items() if k.lower() != "streamid"})
     if options.mode not in (None, "append"):
         raise InvalidInputError(f"A stream cannot write with mode {options.mode!r}")
+    if options.job_id is not None:
+        raise InvalidInputError(
+            "The option 'jobId' is not for streams",
+            "a stream is known by its checkpoint, and each of its micro-batches happens once",
+            "Leave it out; `streamId` names a stream",
+        )
     if exists(ref) is None:
         _create_empty(given, schema, options)
-    plan = prepare(ref, schema, dataclasses.replace(options, mode="append", job_id=None))
+    plan = prepare(ref, schema, dataclasses.replace(options, mode="append"))
     return LakerootSink(plan, stream, is_named=bool(lower.get("streamid")))
 
 
 def _create_empty(given: dict[str, str], schema: st.StructType, options: WriteOptions) -> None:
     ref = table_of(given)
-    plan = prepare(ref, schema, dataclasses.replace(options, mode="append", job_id=None))
+    plan = prepare(ref, schema, dataclasses.replace(options, mode="append"))
     if plan.dataset is not None:
         return
     try:
