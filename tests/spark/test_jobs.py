@@ -22,7 +22,7 @@ from lakeroot.model.errors import (
     TableIndexAlreadyExistsError,
     TableNotFoundError,
 )
-from lakeroot.spark import merging, widening
+from lakeroot.spark import commits, merging, passing
 from lakeroot.spark.commits import commit
 from lakeroot.spark.refilling import refill
 from lakeroot.spark.types import is_blob
@@ -148,7 +148,32 @@ def lose_an_answer(monkeypatch):
             raise ConcurrentModificationError(answers.pop())
         return made
 
-    monkeypatch.setattr(widening, "commit", losing)
+    monkeypatch.setattr(passing, "commit", losing)
+
+
+@pytest.mark.parametrize("strategy", ["driver", "spark"])
+def test_a_merge_goes_on_top_of_what_others_append(spark, root, people, strategy, monkeypatch):
+    """Begun anew beside each append, it would never end beside a busy stream."""
+    before = content(people)
+    made, left = commits._next_only, [*range(1000, 1003)]
+
+    def late(*given):
+        if left:
+            row = {"id": [left.pop()], "name": ["late"], "age": [1]}
+            columns = lance.dataset(people).schema
+            lance.write_dataset(pa.table(row).cast(columns), people, mode="append")
+        return made(*given)
+
+    monkeypatch.setattr(commits, "_next_only", late)
+    monkeypatch.setattr(merging, "until_uncontested", lambda attempt: attempt())
+    done = lakeroot.spark.merge(
+        changes(spark), "shop.people", root=root, on="id", strategy=strategy
+    )
+    assert (done.version, done.inserted, done.updated) == (5, 1, 2)
+    merged = {3: ("three", 33), 19: ("last", 99), 100: ("new", 1)}
+    appended = dict.fromkeys(range(1000, 1003), ("late", 1))
+    assert content(people) == before | merged | appended
+    assert orphans(people) == set()
 
 
 @pytest.mark.parametrize("strategy", ["driver", "spark"])

@@ -13,7 +13,7 @@ from pyspark.sql import types as st
 import lakeroot.spark
 from lakeroot.model.errors import ConcurrentModificationError
 from lakeroot.objects import LocalObjects
-from lakeroot.spark import changing, receipts, widening
+from lakeroot.spark import changing, passing, receipts
 from lakeroot.spark.catalogs import Catalog, TableRef, files_of
 from lakeroot.spark.commits import JOB, commit
 from lakeroot.spark.options import WriteOptions
@@ -224,7 +224,7 @@ def test_a_new_table_that_failed_is_forgotten(root):
 def test_a_delete_and_an_update_whose_answers_were_lost_are_made_once(spark, table, monkeypatch):
     """Done again, the update would double what it has doubled."""
     lance.write_dataset(pa.table({"id": [1, 2]}), table, mode="append")
-    for module in (changing, widening):
+    for module in (changing, passing):
         monkeypatch.setattr(module, "commit", losing_once())
     gone = lakeroot.spark.delete(spark, location=table, where="id = 1")
     assert (gone.deleted, gone.version) == (1, 3)

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import types as st
 
 from lakeroot.model.errors import ConcurrentModificationError, InternalError
-from lakeroot.spark import streaming, widening, writing
+from lakeroot.spark import passing, streaming, writing
 from lakeroot.spark.catalogs import Catalog, TableRef
 from lakeroot.spark.commits import commit
 from lakeroot.spark.options import WriteOptions
@@ -164,7 +164,7 @@ def test_an_append_whose_answer_was_lost_is_made_once(table, error, monkeypatch)
 def test_a_change_of_rows_whose_answer_was_lost_is_made_once(table, error, monkeypatch):
     """Whoever tries again would change the changed rows."""
     plan = prepare(TableRef(None, (), table), SCHEMA, WriteOptions())
-    monkeypatch.setattr(widening, "commit", losing(error))
+    monkeypatch.setattr(passing, "commit", losing(error))
     gone = pa.record_batch({ADDRESS: pa.array([0]), COMES: [True], "a": [2], "b": ["mine"]})
     done = committed(plan, lambda: [change_rows(plan, [gone])])
     assert (done.version, done.updated, done.already_done) == (3, 1, False)

@@ -2,7 +2,7 @@
 
 Lance rebases a transaction over whatever was committed meanwhile, where it sees no conflict. It
 cannot see that two upserts inserted the same new key. A *strict* commit therefore takes exactly
-the next version after the one the job has read, or none.
+the next version after the one that it is based on, or none.
 """
 
 from collections.abc import Callable, Mapping
@@ -119,7 +119,8 @@ def commit(
         arguments["max_retries"] = 0
     if stable_row_ids is not None:
         arguments["enable_stable_row_ids"] = stable_row_ids
-    versions = _next_only(table, read_version, branch) if strict else None
+    onto = read_version if isinstance(base, str) else base.version
+    versions = _next_only(table, onto, branch) if strict else None
     if versions is not None:
         # What is refused once is refused again, and Lance would pause for seconds in between.
         arguments |= {"max_retries": 0, **_managed_by(versions, table)}
@@ -131,7 +132,7 @@ def commit(
         if versions is not None and versions.refused:
             raise ConcurrentModificationError(
                 f"Table {table.ref} changed while the job ran",
-                f"the job has read version {read_version}, and a newer one was committed",
+                f"the job knows version {onto}, and a newer one was committed",
                 "Run it again",
             ) from None
         raise explained(f"Table {table.ref} cannot be committed", error) from error
@@ -140,7 +141,7 @@ def commit(
         tell(table.ref)
 
 
-def _next_only(table: Located, read_version: int, branch: str | None) -> "NextVersionOnly":
+def _next_only(table: Located, base: int, branch: str | None) -> "NextVersionOnly":
     # Imported here, because tasks import this module and commit nothing: they need no client.
     from lakeroot.tables.next_version import CatalogDecides, FilesDecide, NextVersionOnly
 
@@ -149,7 +150,7 @@ def _next_only(table: Located, read_version: int, branch: str | None) -> "NextVe
     if table.managed and table.ref.catalog is not None:
         client = table.ref.catalog.connect()
         arbiter = CatalogDecides(client, table.ref.identifier, branch)
-    return NextVersionOnly(table.location, files, read_version, arbiter, branch)
+    return NextVersionOnly(table.location, files, base, arbiter, branch)
 
 
 def _managed_by(client: "LanceNamespace", table: Located) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from lakeroot.spark.fitting import (
     spelled_as,
 )
 from lakeroot.spark.null_checks import answered, computed
+from lakeroot.spark.opening import newest_at
 from lakeroot.spark.options import ReadOptions
 from lakeroot.spark.planning import missing_column
 from lakeroot.spark.reading import parallelism, planned
@@ -41,7 +42,6 @@ from lakeroot.spark.row_changes import (
 )
 from lakeroot.spark.types import held
 from lakeroot.spark.write_tasks import WritePlan, target_of
-from lakeroot.spark.writing import newest_at
 
 TARGET, SOURCE = "target", "source"
 

@@ -28,7 +28,6 @@ from lakeroot.model.errors import (
 )
 from lakeroot.spark import receipts
 from lakeroot.spark.catalogs import TableRef, exists
-from lakeroot.spark.commits import commit
 from lakeroot.spark.conform import to_table
 from lakeroot.spark.distribute import until_uncontested
 from lakeroot.spark.failures import nearest, translated
@@ -47,6 +46,7 @@ from lakeroot.spark.merge_clauses import (
 )
 from lakeroot.spark.opening import open_table
 from lakeroot.spark.options import WriteOptions, job_name, parse, table_of
+from lakeroot.spark.passing import commit_passing
 from lakeroot.spark.row_changes import ChangeResult, done_before
 from lakeroot.spark.widening import commit_changes, schema_changed
 from lakeroot.spark.workers import begin
@@ -407,16 +407,7 @@ def _committed(plan: WritePlan, dataset: lance.LanceDataset, transaction: Any) -
     properties = properties_of_plan(plan)
     if plan.widened is not None:
         return int(commit_changes(plan, transaction.operation, properties).version)
-    return int(
-        commit(
-            plan.table,
-            dataset,
-            transaction,
-            read_version=dataset.version,
-            properties=properties,
-            strict=True,
-        ).version
-    )
+    return int(commit_passing(plan, dataset, transaction, properties).version)
 
 
 def _now(plan: WritePlan, dataset: lance.LanceDataset) -> WritePlan:

@@ -18,7 +18,7 @@ from lakeroot.spark.iceberg_exports import (
     foretold_iceberg,
 )
 from lakeroot.spark.iceberg_imports import iceberg_frame
-from lakeroot.spark.opening import open_table
+from lakeroot.spark.opening import newest_at, open_table
 from lakeroot.spark.options import ReadOptions, WriteOptions, parse, table_of
 from lakeroot.spark.reading import read
 from lakeroot.spark.types import table_schema
@@ -29,7 +29,6 @@ from lakeroot.spark.writing import (
     already_done,
     check_columns,
     mode_of,
-    newest_at,
     write,
 )
 

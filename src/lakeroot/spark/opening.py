@@ -16,7 +16,7 @@ from lakeroot.model.errors import (
     TableVersionNotFoundError,
 )
 from lakeroot.spark.catalogs import Located, TableRef, expires, locate
-from lakeroot.spark.failures import explained, nearest
+from lakeroot.spark.failures import explained, nearest, translated
 from lakeroot.spark.options import ReadOptions
 from lakeroot.spark.types import Comparable, comparable
 from lakeroot.tables.handle import steadily
@@ -73,6 +73,14 @@ def opened_for(ref: TableRef, options: ReadOptions) -> Opened:
     table = locate(ref)
     dataset, branch = _opened(table, options)
     return Opened(table, dataset, dataset if branch is None else open_table(table), branch)
+
+
+def newest_at(table: Located, branch: str | None) -> lance.LanceDataset:
+    """Open the newest version of a table, or of a branch of it."""
+    if branch in (None, "main"):
+        return open_table(table)
+    with translated(f"Branch {branch!r} of table {table.ref} cannot be opened"):
+        return open_for(table, ReadOptions(branch=branch))
 
 
 def open_for(table: Located, options: ReadOptions) -> lance.LanceDataset:

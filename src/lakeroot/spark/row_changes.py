@@ -28,10 +28,11 @@ from lakeroot.spark.commits import JOB, find_job
 from lakeroot.spark.conform import fitted
 from lakeroot.spark.failures import translated
 from lakeroot.spark.fitting import kept_apart
+from lakeroot.spark.opening import newest_at
 from lakeroot.spark.row_tasks import over_rows
 from lakeroot.spark.widening import commit_changes
 from lakeroot.spark.write_tasks import WritePlan, Written, base_of, target_of, watched, write_rows
-from lakeroot.spark.writing import abort, newest_at, newest_of, properties_of_plan
+from lakeroot.spark.writing import abort, newest_of, properties_of_plan
 
 ADDRESS = "__lakeroot_address"
 COMES = "__lakeroot_comes"

@@ -19,6 +19,7 @@ from lance.schema import LanceSchema
 
 from lakeroot.model.errors import ConcurrentModificationError, UnsupportedOperationError
 from lakeroot.spark.commits import commit
+from lakeroot.spark.passing import commit_passing
 from lakeroot.spark.write_tasks import WritePlan, base_of, target_of
 from lakeroot.storage.lance_dir import protobuf
 
@@ -107,13 +108,13 @@ def _gone(fragment: FragmentMetadata) -> FragmentMetadata:
 def commit_changes(
     plan: WritePlan, operation: Any, properties: Mapping[str, str]
 ) -> lance.LanceDataset:
-    """Commit changed rows, with the columns they bring, as the version after the one read."""
+    """Commit changed rows, with the columns that they bring."""
     base: Any = base_of(plan)
     if plan.widened is not None and _keeps_row_ids(operation):
         return _columns_first(plan, base, operation, properties)
     if plan.widened is not None:
-        operation = with_columns(plan, operation, base)
-    return _next(plan, base, operation, properties)
+        return _next(plan, base, with_columns(plan, operation, base), properties)
+    return commit_passing(plan, base, operation, properties)
 
 
 def _keeps_row_ids(operation: Any) -> bool:

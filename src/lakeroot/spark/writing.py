@@ -27,8 +27,8 @@ from lakeroot.spark.commits import JOB, MESSAGE, commit, find_commit, find_job
 from lakeroot.spark.distribute import strictly_at_first, until_uncontested
 from lakeroot.spark.failures import nearest, translated
 from lakeroot.spark.fitting import check_encodings, fit, minds_case, new_columns, refuse_alike
-from lakeroot.spark.opening import open_for, open_table
-from lakeroot.spark.options import ReadOptions, WriteOptions, parse, table_of
+from lakeroot.spark.opening import newest_at, open_table
+from lakeroot.spark.options import WriteOptions, parse, table_of
 from lakeroot.spark.same_columns import columns_in, has_same_columns
 from lakeroot.spark.types import table_schema
 from lakeroot.spark.widening import schema_changed, widened, with_columns
@@ -302,14 +302,6 @@ def _after_lost_creation(plan: WritePlan, fragments: list[Any], properties: dict
 def newest_of(plan: WritePlan) -> lance.LanceDataset:
     """Open the newest version of the table, or of the branch, that is written."""
     return newest_at(plan.table, plan.options.branch)
-
-
-def newest_at(table: Located, branch: str | None) -> lance.LanceDataset:
-    """Open the newest version of a table, or of a branch of it."""
-    if branch in (None, "main"):
-        return open_table(table)
-    with translated(f"Branch {branch!r} of table {table.ref} cannot be opened"):
-        return open_for(table, ReadOptions(branch=branch))
 
 
 def append_fragments(plan: WritePlan, fragments: list[Any], properties: dict[str, str]) -> int:

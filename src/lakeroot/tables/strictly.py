@@ -16,20 +16,21 @@ from lakeroot.tables.made import transaction_of
 from lakeroot.tables.next_version import CatalogDecides, FilesDecide, NextVersionOnly
 from lakeroot.tables.versions import MAIN
 
-_ROUNDS: Final = 100
-# What none of these does is to insert by a key, or to change rows: as if it had come later.
-_PASSED: Final = frozenset({"Append", "Delete", "Rewrite", "CreateIndex"})
+ROUNDS: Final = 100
+"""How often a commit is tried after versions that it may pass."""
+# None of them changes rows, or looks for keys: each might as well have come later.
+_PASSED: Final = frozenset({"Append", "Rewrite", "CreateIndex"})
 
 
 def commit_strictly(
     handle: TableHandle, read: LanceDataset, transaction: lance.Transaction, branch: str | None
 ) -> LanceDataset:
-    """Commit a change right after the version it has read, or after others that insert no keys.
+    """Commit a change right after the version it has read, or after others that might come later.
 
-    Lance refuses what changes the same rows in any case.
+    Lance refuses in any case what does not go together with them.
     """
     table, onto = Workbench(handle), read
-    for _ in range(_ROUNDS):
+    for _ in range(ROUNDS):
         client = _next_version(table, onto.version, branch)
         try:
             return LanceDataset.commit(
@@ -48,7 +49,7 @@ def commit_strictly(
             if not client.refused:
                 raise
         newest = table.open(branch=branch)
-        if not _may_pass(newest, onto):
+        if not may_pass(newest, onto):
             break
         onto = newest
     raise ConcurrentModificationError(
@@ -70,7 +71,7 @@ def _next_version(table: Workbench, base: int, branch: str | None) -> NextVersio
     return NextVersionOnly(table.location, files, base, arbiter, branch)
 
 
-def _may_pass(newest: LanceDataset, onto: LanceDataset) -> bool:
+def may_pass(newest: LanceDataset, onto: LanceDataset) -> bool:
     """Tell whether everything that came after a version is as good as if it came later still."""
     numbers = range(onto.version + 1, newest.version + 1)
     if not numbers:
