@@ -1,6 +1,7 @@
 """Jobs on tables: merge, delete, update, compact, index, backfill, ingest, export."""
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,34 @@ def test_a_merge_with_a_job_id_happens_once(spark, root, people):
     again = lakeroot.spark.merge(changes(spark), "shop.people", root=root, on="id", job_id="j")
     assert again.already_done
     assert again.version == first.version
+
+
+def test_a_job_id_that_has_named_one_change_names_no_other(spark, root, people):
+    """It would be taken for done, and nothing would happen."""
+    changes(spark).createOrReplaceTempView("changes")
+    jobs: dict[str, Callable[..., Any]] = {
+        "write": lambda **named: lakeroot.spark.write(changes(spark), **named),
+        "merge": lambda **named: lakeroot.spark.merge(changes(spark), on="id", **named),
+        "update": lambda **named: lakeroot.spark.update(spark, set={"age": "1"}, **named),
+        "delete": lambda **named: lakeroot.spark.delete(spark, where="id < 5", **named),
+        "backfill": lambda **named: lakeroot.spark.backfill(spark, values={"x": "id"}, **named),
+    }
+    named: dict[str, Any] = {"table": "shop.people", "root": root}
+    for verb, job in jobs.items():
+        assert not job(**named, job_id=verb).already_done
+    version = lance.dataset(people).version
+    for verb, job in jobs.items():
+        assert job(**named, job_id=verb).already_done
+        for other in jobs.keys() - {verb}:
+            with pytest.raises(InvalidInputError, match=f"was made by a {other} under this id"):
+                job(**named, job_id=other)
+    assert lance.dataset(people).version == version
+
+
+def test_a_merge_that_made_its_table_is_known_by_its_job_id(spark, root, catalog):
+    named: dict[str, Any] = {"table": "shop.new", "root": root, "on": "id", "job_id": "17"}
+    assert not lakeroot.spark.merge(changes(spark), **named).already_done
+    assert lakeroot.spark.merge(changes(spark), **named).already_done
 
 
 def lose_an_answer(monkeypatch):

@@ -225,6 +225,16 @@ def test_merges_at_once_insert_a_new_key_only_once(tmp_path: Path, is_declared: 
     assert rows.count_rows(table) == 6
 
 
+def test_a_merge_finds_a_table_by_a_path_from_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = TableHandle("./t.lance")
+    rows.create(table, people(1))
+
+    assert rows.merge_insert(table, people(1, 2), UPSERT).version == 2
+
+
 def test_a_merge_goes_on_top_of_what_inserts_no_keys(table: TableHandle) -> None:
     found = lance.dataset(table.location)
     upsert = found.merge_insert(["id"]).when_matched_update_all().when_not_matched_insert_all()

@@ -62,7 +62,7 @@ def update(
         "job_id": job_id,
         **where,
     }
-    done, chosen = changed_before(table, job_id, where), 0
+    done, chosen = changed_before(table, job_id, "update", where), 0
     if done is None:
         # Spark counts the rows: its SQL is not that of Lance, and may choose others.
         with spark_session("update", shows=False) as session:

@@ -98,14 +98,14 @@ def job_on(ctx: click.Context, table: str) -> tuple["LakeTable", dict[str, Any]]
     return table_of(ctx, table), where
 
 
-def changed_before(table: str, job_id: str | None, where: Mapping[str, Any]) -> Any:
+def changed_before(table: str, job_id: str | None, verb: str, where: Mapping[str, Any]) -> Any:
     """Find that rows were changed before by a job of this id: no Spark is needed to see it."""
     from lakeroot.spark import options, row_changes
     from lakeroot.spark.catalogs import exists
 
     ref = options.table_of({**where, "table": table})
     exists(ref)  # a table may be missing, for a merge, but not its namespace
-    return row_changes.done_before(ref, job_id)
+    return row_changes.done_before(ref, job_id, verb)
 
 
 @click.command()
@@ -308,7 +308,7 @@ def merge(
     where = catalog_options(ctx)
     given: dict[str, Any] = {**choices, **where, "on": list(keys)}
     asks = not (yes or dry_run) and "delete" in choices.values()
-    done = changed_before(table, choices["job_id"], where)
+    done = changed_before(table, choices["job_id"], "merge", where)
     if done is None:
         require_files(source, kind)
         with spark_session("merge", shows=False) as session:
@@ -348,7 +348,7 @@ def delete(
             "A delete needs a predicate", "this one is empty", "Write true to delete all rows"
         )
     found, where = job_on(ctx, table)
-    done = changed_before(table, job_id, where)
+    done = changed_before(table, job_id, "delete", where)
     doomed = 0 if done else found.count(predicate)
     if dry_run:
         print_would(ctx, "would delete", doomed, is_done=done is not None)

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from lakeroot.model.errors import InvalidInputError, LakerootError
 from lakeroot.spark.batch_functions import BatchFunction, Remembering
 from lakeroot.spark.catalogs import Located, TableRef, locate
-from lakeroot.spark.commits import JOB, commit, find_job
+from lakeroot.spark.commits import JOB, VERB, commit, find_named
 from lakeroot.spark.distribute import distribute, until_uncontested
 from lakeroot.spark.failures import damage
 from lakeroot.spark.fingerprints import of_function, of_sql
@@ -106,7 +106,7 @@ def backfill(
     def attempt() -> BackfillResult:
         located = locate(ref)
         dataset = open_table(located)
-        done = find_job(dataset, JOB, job)
+        done = find_named(dataset, ref, job, "backfill")
         if done is not None:
             return BackfillResult(done, 0, 0, already_done=True)
         _check(dataset, ref, values, reads)
@@ -197,7 +197,7 @@ def _run(spark: SparkSession, work: Backfill, dataset: lance.LanceDataset) -> Ba
         dataset,
         lance.LanceOperation.Merge(merged, schema),
         read_version=dataset.version,
-        properties={JOB: work.job},
+        properties={JOB: work.job, VERB: "backfill"},
         strict=True,
     ).version
     work.notes.forget()

@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ from pyspark.sql import functions as sf
 
 from lakeroot.model.errors import ConcurrentModificationError, InvalidInputError, LakerootError
 from lakeroot.spark.catalogs import TableRef
-from lakeroot.spark.commits import JOB, commit, find_job, require_read
+from lakeroot.spark.commits import JOB, VERB, commit, find_job, require_read
 from lakeroot.spark.distribute import distribute, until_uncontested
 from lakeroot.spark.failures import translated
 from lakeroot.spark.fitting import (
@@ -39,6 +40,8 @@ from lakeroot.spark.row_changes import (
 from lakeroot.spark.scanning import reopened
 from lakeroot.spark.writing import prepare
 from lakeroot.tables.expressions import whole
+
+_DELETE, _UPDATE = "delete", "update"
 
 
 def _nothing() -> None:
@@ -74,7 +77,7 @@ def delete_rows(
     job_id = job_name(job_id)
 
     def attempt() -> ChangeResult:
-        done = done_before(ref, job_id)
+        done = done_before(ref, job_id, _DELETE)
         if done is not None:
             return done
         options = ReadOptions(filter=where, truncate_nanos=True)
@@ -96,8 +99,9 @@ def delete_rows(
         operation = lance.LanceOperation.Delete(updated, removed, where)
         job = job_id or uuid.uuid4().hex
         try:
+            said = {JOB: job, VERB: _DELETE}
             made = commit(
-                located, dataset, operation, read_version=plan.version, properties={JOB: job}
+                located, dataset, operation, read_version=plan.version, properties=said
             ).version
         except LakerootError:
             # It may have happened, and only its answer was lost.
@@ -142,7 +146,7 @@ def delete_where(
 
         with translated(f"Rows of table {ref} cannot be deleted like this"):
             changes = resolved(chosen, rows, table, ref)
-        writing = prepare(ref, rows_of(table), WriteOptions(mode="append"))
+        writing = replace(prepare(ref, rows_of(table), WriteOptions(mode="append")), verb=_DELETE)
         if writing.read_version != plan.version:
             raise ConcurrentModificationError(f"Table {ref} changed while the delete was planned")
         return apply_changes(changes, writing, max(parallelism(spark), len(plan.tasks)))
@@ -216,7 +220,7 @@ def update_rows(
     job_id = job_name(job_id)
 
     def attempt() -> ChangeResult:
-        done = done_before(ref, job_id)
+        done = done_before(ref, job_id, _UPDATE)
         if done is not None:
             return done
         options = ReadOptions(with_row_address=True, truncate_nanos=True)
@@ -227,6 +231,7 @@ def update_rows(
         new = _by_column(values, table.names, ref, exact=minds_case(spark))
         refuse_unheld(new, table, ref)
         writing = prepare(ref, rows_of(table), WriteOptions(mode="append", job_id=job_id))
+        writing = replace(writing, verb=_UPDATE)
         if writing.read_version != plan.version:
             raise ConcurrentModificationError(f"Table {ref} changed while the update was planned")
         apart = kept_apart(writing.schema)

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import lance
 
-from lakeroot.model.errors import ConcurrentModificationError, NotFoundError, TableNotFoundError
+from lakeroot.model.errors import (
+    ConcurrentModificationError,
+    InvalidInputError,
+    NotFoundError,
+    TableNotFoundError,
+)
 from lakeroot.spark.catalogs import Located, TableRef, files_of, look_up, renewed
 from lakeroot.spark.failures import explained
 from lakeroot.tables.made import transaction_of
@@ -21,6 +26,8 @@ if TYPE_CHECKING:
     from lakeroot.tables.next_version import NextVersionOnly
 
 JOB = "lakeroot.job"
+# What a job has done: a write, a merge, ...; earlier releases did not note it.
+VERB = "lakeroot.verb"
 MESSAGE = "__lance_commit_message"
 # How far back a job looks for its own earlier commit; a job is retried soon or never.
 HISTORY_SEARCHED = 1000
@@ -177,6 +184,22 @@ def find_job(
 ) -> int | None:
     """Find the version that a job has committed, among the newest versions."""
     return find_commit(dataset, {key: value}, newer_than=newer_than)
+
+
+def find_named(dataset: lance.LanceDataset, table: TableRef, job: str, verb: str) -> int | None:
+    """Find the version of a job that a user has named; refuse a name that did something else.
+
+    It would be taken for done, and nothing would happen.
+    """
+    version = find_job(dataset, JOB, job)
+    did = None if version is None else (properties_of(dataset, version) or {}).get(VERB)
+    if did not in (None, verb):
+        raise InvalidInputError(
+            f"Job {job!r} of table {table} was another change",
+            f"version {version} was made by a {did} under this id",
+            f"Give the {verb} a job id of its own",
+        )
+    return version
 
 
 def find_commit(

@@ -51,7 +51,7 @@ from lakeroot.spark.row_changes import ChangeResult, done_before
 from lakeroot.spark.widening import commit_changes, schema_changed
 from lakeroot.spark.workers import begin
 from lakeroot.spark.write_tasks import WritePlan, target_of
-from lakeroot.spark.writing import abort, prepare, properties_of_plan, write
+from lakeroot.spark.writing import abort, fill, prepare, properties_of_plan
 from lakeroot.tables.versions import DATA
 
 # A source of this many rows is merged in the driver: faster up to millions of rows.
@@ -75,6 +75,7 @@ _WIDTHS: Mapping[type[st.DataType], int] = {
     st.DecimalType: 16,
 }
 
+_VERB = "merge"
 _OWN = (
     "on",
     "when_matched",
@@ -118,7 +119,7 @@ def merge(
 
     def attempt() -> ChangeResult:
         nonlocal tried
-        done = done_before(ref, job_id, settings.branch)
+        done = done_before(ref, job_id, _VERB, settings.branch)
         if done is None and tried is not None:
             done = lost_answer(ref, job, settings.branch, newer_than=tried)
         if done is not None:
@@ -128,10 +129,12 @@ def merge(
             if dry_run:
                 return ChangeResult(0, inserted=source.count() if words[1] == "insert" else 0)
             tried = tried or 0
-            return _created(source, {**options, "job_id": job}, table, words)
+            return _created(source, ref, replace(settings, mode="create", job_id=job), words)
         if dry_run:
             return _foretold(source, ref, keys, words, settings)
-        plan = prepare(ref, source.schema, _appending(settings, job), spark=source.sparkSession)
+        appending = _appending(settings, job)
+        plan = prepare(ref, source.schema, appending, spark=source.sparkSession)
+        plan = replace(plan, verb=_VERB)
         tried = plan.read_version if tried is None else tried
         simple = strategy != "spark" and _simple(source, plan, keys, words)
         small = _small(source) if simple else None
@@ -177,17 +180,18 @@ def _foretold(
 
 def _created(
     source: DataFrame,
-    options: Mapping[str, Any],
-    table: str | None,
+    ref: TableRef,
+    settings: WriteOptions,
     words: tuple[str, str, str],
 ) -> ChangeResult:
     """Make the table out of the source: before the first merge nothing matches."""
     rows = source if words[1] == "insert" else source.limit(0)
     try:
-        made = write(rows, table, **{**options, "mode": "create"})
+        plan = prepare(ref, rows.schema, settings, spark=rows.sparkSession)
+        made = fill(rows, replace(plan, verb=_VERB))
     except TableAlreadyExistsError:
         raise ConcurrentModificationError(
-            f"Table {table} was created by another writer meanwhile"
+            f"Table {ref} was created by another writer meanwhile"
         ) from None
     return ChangeResult(made.version, inserted=made.rows)
 

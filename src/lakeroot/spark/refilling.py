@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from lakeroot.spark.backfilling import BackfillResult, check_sql
 from lakeroot.spark.catalogs import Located, locate
-from lakeroot.spark.commits import JOB, commit, find_job
+from lakeroot.spark.commits import JOB, VERB, commit, find_named
 from lakeroot.spark.distribute import distribute, until_uncontested
 from lakeroot.spark.failures import translated
 from lakeroot.spark.fragment_notes import Finished, FragmentNotes, columns_of, key_of
@@ -70,7 +70,7 @@ def refill(
     def attempt() -> BackfillResult:
         located = locate(ref)
         dataset = open_table(located)
-        done = find_job(dataset, JOB, job_id)
+        done = find_named(dataset, ref, job_id, "backfill")
         if done is not None:
             return BackfillResult(done, 0, 0, already_done=True)
         if column not in dataset.schema.names:
@@ -113,7 +113,7 @@ def _run(
         dataset,
         operation,
         read_version=dataset.version,
-        properties={JOB: job_id},
+        properties={JOB: job_id, VERB: "backfill"},
     ).version
     work.notes.forget()
     return BackfillResult(version, len(fragments), len(missing))

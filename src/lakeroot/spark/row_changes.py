@@ -24,7 +24,7 @@ from pyspark.sql import functions as sf
 from lakeroot.model.errors import InvalidInputError
 from lakeroot.spark import receipts
 from lakeroot.spark.catalogs import TableRef, exists
-from lakeroot.spark.commits import JOB, find_job
+from lakeroot.spark.commits import JOB, find_job, find_named
 from lakeroot.spark.conform import fitted
 from lakeroot.spark.failures import translated
 from lakeroot.spark.fitting import kept_apart
@@ -66,13 +66,13 @@ class ChangeResult:
 
 
 def done_before(
-    ref: TableRef, job_id: str | None, branch: str | None = None
+    ref: TableRef, job_id: str | None, verb: str, branch: str | None = None
 ) -> ChangeResult | None:
     """Find the earlier commit of a job that the user has named."""
     found = None if job_id is None else exists(ref)
     if found is None or job_id is None:
         return None
-    version = find_job(newest_at(found, branch), JOB, job_id)
+    version = find_named(newest_at(found, branch), ref, job_id, verb)
     return None if version is None else ChangeResult(version, already_done=True)
 
 

@@ -44,6 +44,8 @@ class WritePlan:
     # The name of this very attempt, for its receipts: a job may be run again under its own name,
     # and must never take what an earlier run has committed for its own leavings.
     attempt: str = field(default_factory=lambda: uuid.uuid4().hex)
+    # What the job does, for whoever finds its commit by the job's name.
+    verb: str = "write"
     # Whether tasks have to look if the job still wants what they have written.
     watched: bool = False
 

@@ -23,7 +23,7 @@ from lakeroot.model.errors import (
 from lakeroot.spark import receipts
 from lakeroot.spark.asides import discard_aside, is_named, place_aside
 from lakeroot.spark.catalogs import Located, TableRef, exists, locate, located_from
-from lakeroot.spark.commits import JOB, MESSAGE, commit, find_commit, find_job
+from lakeroot.spark.commits import JOB, MESSAGE, VERB, commit, find_commit, find_job, find_named
 from lakeroot.spark.distribute import strictly_at_first, until_uncontested
 from lakeroot.spark.failures import nearest, translated
 from lakeroot.spark.fitting import check_encodings, fit, minds_case, new_columns, refuse_alike
@@ -259,7 +259,7 @@ def _found_after(plan: WritePlan, error: BaseException) -> int | None:
 def properties_of_plan(plan: WritePlan) -> dict[str, str]:
     """Return what the commit says of itself."""
     message = {MESSAGE: plan.options.message} if plan.options.message else {}
-    return {JOB: plan.job, **message}
+    return {JOB: plan.job, VERB: plan.verb, **message}
 
 
 def _committed(plan: WritePlan, parts: list[Written]) -> int:
@@ -401,7 +401,7 @@ def _done_before(ref: TableRef, options: WriteOptions) -> WriteResult | None:
     found = exists(ref) if options.job_id else None
     if found is None or options.job_id is None:
         return None
-    version = find_job(newest_at(found, options.branch), JOB, options.job_id)
+    version = find_named(newest_at(found, options.branch), ref, options.job_id, "write")
     if version is None:
         return None
     return WriteResult(ref, version, 0, 0, options.job_id, already_done=True)

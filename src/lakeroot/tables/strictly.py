@@ -62,13 +62,14 @@ def commit_strictly(
 def _next_version(table: Workbench, base: int, branch: str | None) -> NextVersionOnly:
     handle = table.handle
     branch = None if branch == MAIN else branch
-    files = open_root(parse_root(table.location, handle.storage_options))
+    root = parse_root(table.location, handle.storage_options)  # Lance names whole paths.
+    files = open_root(root)
     arbiter: CatalogDecides | FilesDecide
     if handle.managed:
         arbiter = CatalogDecides(handle.namespace_client, handle.table_id, branch)
     else:
-        arbiter = FilesDecide(table.location, files, branch)
-    return NextVersionOnly(table.location, files, base, arbiter, branch)
+        arbiter = FilesDecide(root.uri, files, branch)
+    return NextVersionOnly(root.uri, files, base, arbiter, branch)
 
 
 def may_pass(newest: LanceDataset, onto: LanceDataset) -> bool:

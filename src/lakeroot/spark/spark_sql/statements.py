@@ -8,6 +8,7 @@ DELETE, of which Spark runs only what Lance can evaluate.
 import re
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -138,7 +139,7 @@ def _merge(spark: SparkSession, statement: Statement, inner: Subqueries) -> Chan
             return done
         # The clauses decide what is written, so the rows have exactly the table's own columns.
         columns = rows_of(open_table(locate(ref)).schema)
-        plan = prepare(ref, columns, WriteOptions(mode="append", job_id=job))
+        plan = replace(prepare(ref, columns, WriteOptions(mode="append", job_id=job)), verb="merge")
         tried = plan.read_version if tried is None else tried
         inner.look()
         merge = Merge(
