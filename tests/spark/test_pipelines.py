@@ -116,6 +116,8 @@ def test_a_file_publishes_its_tables_together_and_once(spark, tmp_path, root, ma
     pipelines.require_possible(pipelines.load(file), "monday")  # It needs no files any more.
     with pytest.raises(InvalidInputError, match=r"orders\.csv"):
         pipelines.require_possible(pipelines.load(file), "tuesday")
+    with pytest.raises(InvalidInputError, match="id of a run cannot be empty"):
+        pipelines.run_file(file, run_id="")
     orders.write_text("id,city,price\n2,Bergen,8\n4,Oslo,1\n")
     pipelines.run_file(file, run_id="tuesday", spark=spark)
     assert rows_of(managed, "shop", "orders") == [

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 
 from lakeroot.model.errors import (
+    InvalidInputError,
     LakerootError,
     TableAlreadyExistsError,
     TableNotFoundError,
@@ -58,6 +59,14 @@ def plan(pipeline: Pipeline) -> list[str]:
     return [*lines, *(f"then {job}" for job in pipeline.jobs)]
 
 
+def require_run_id(run_id: str | None) -> None:
+    """Refuse an empty id, as a script gives it whose variable is not set: no run would be known."""
+    if run_id == "":
+        raise InvalidInputError(
+            "The id of a run cannot be empty", fix="Leave it out, or name the run"
+        )
+
+
 def require_possible(pipeline: Pipeline, run_id: str | None = None) -> None:
     """Refuse a run that can be seen to fail, before Spark takes its time to start.
 
@@ -65,6 +74,7 @@ def require_possible(pipeline: Pipeline, run_id: str | None = None) -> None:
     one of them is still to be given rows. Functions are left to the run: their modules may want a
     session when they are imported.
     """
+    require_run_id(run_id)
     publishes = False
     if pipeline.tables:
         if pipeline.atomic:

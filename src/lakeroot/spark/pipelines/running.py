@@ -35,7 +35,12 @@ from lakeroot.spark.pipelines.checking import check
 from lakeroot.spark.pipelines.definition import KEYED, Pipeline, Source, Step, Target
 from lakeroot.spark.pipelines.files import load
 from lakeroot.spark.pipelines.metastore_jobs import Rows
-from lakeroot.spark.pipelines.plans import CHANGES, nothing_to_change, require_possible
+from lakeroot.spark.pipelines.plans import (
+    CHANGES,
+    nothing_to_change,
+    require_possible,
+    require_run_id,
+)
 from lakeroot.spark.pipelines.publications import (
     is_over,
     job_of,
@@ -122,6 +127,7 @@ def run(spark: SparkSession, pipeline: Pipeline, *, run_id: str | None = None) -
     table that the run merges into, the run starts again on top of it. Jobs come after the
     publication; a run whose job failed goes on with it when it is run again under its id.
     """
+    require_run_id(run_id)
     identity = run_id or uuid.uuid4().hex
     done = _publish(spark, pipeline, identity)
     with _rows(spark, pipeline, identity) as rows:
