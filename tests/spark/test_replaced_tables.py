@@ -9,7 +9,7 @@ import pytest
 
 import lakeroot
 import lakeroot.spark
-from lakeroot.model.errors import TableNotFoundError
+from lakeroot.model.errors import LakerootError, TableNotFoundError
 from lakeroot.spark import backfilling, changing, maintenance, row_changes, write_tasks
 
 JOBS = {
@@ -109,3 +109,46 @@ def test_a_job_does_to_the_new_table_what_it_did_to_the_one_that_it_replaced(
     assert len(now.get_fragments()) == (1 if job == "compact" else 2)
     assert [each.name for each in now.describe_indices()] == (["id_idx"] if job == "index" else [])
     assert ("w" in now.schema.names) == (job == "backfill")
+
+
+SAME_NUMBER = {"merge": {3: 9.0, 99: 9.0}, "update": dict.fromkeys(range(3), 8.0)}
+
+
+@pytest.mark.parametrize("job", ["merge", "small merge", "update"])
+@pytest.mark.parametrize("properties", [{}, FLAT], ids=["a catalog", "directories alone"])
+def test_rows_are_changed_in_the_new_table_whose_newest_version_has_the_same_number(
+    spark, root, monkeypatch, job, properties
+):
+    namespace = lakeroot.DirectoryNamespace(root=root, **properties)
+    made(namespace, 1.0)
+    places = []
+
+    def replaced():
+        namespace.drop_table({"id": ["t"]})
+        places.append(made(namespace, 7.0))
+
+    just_before_the_commit(monkeypatch, job, replaced)
+    run(spark, job, root, **properties)
+    [place] = places
+    found = {row["id"]: row["v"] for row in lance.dataset(place).to_table().to_pylist()}
+    changed = SAME_NUMBER[job.removeprefix("small ")]
+    assert found == dict.fromkeys(range(20), 7.0) | changed
+
+
+@pytest.mark.parametrize("properties", [{}, FLAT], ids=["a catalog", "directories alone"])
+def test_rows_that_were_written_for_another_table_are_not_appended(
+    spark, root, monkeypatch, properties
+):
+    namespace = lakeroot.DirectoryNamespace(root=root, **properties)
+    made(namespace, 1.0)
+    places = []
+
+    def replaced():
+        namespace.drop_table({"id": ["t"]})
+        places.append(made(namespace, 7.0))
+
+    just_before_the_commit(monkeypatch, "write", replaced)
+    with pytest.raises(LakerootError, match="while"):
+        run(spark, "write", root, **properties)
+    now = lance.dataset(places[0])
+    assert now.to_table()["v"].to_pylist() == [7.0] * 20

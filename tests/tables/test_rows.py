@@ -257,13 +257,25 @@ def test_a_merge_knows_a_table_that_was_made_anew_in_its_place(table: TableHandl
     upsert = found.merge_insert(["id"]).when_not_matched_insert_all()
     transaction, _ = upsert.execute_uncommitted(people(9))
     shutil.rmtree(table.location)
-    for _ in range(found.version + 1):
+    for _ in range(found.version - 1):
         lance.write_dataset(people(1), table.location, mode="append")
+    for versions in (found.version, found.version + 1):
+        lance.write_dataset(people(1), table.location, mode="append")
+        with pytest.raises(errors.ConcurrentModificationError):
+            commit_strictly(table, found, transaction, None)
 
-    with pytest.raises(errors.ConcurrentModificationError):
-        commit_strictly(table, found, transaction, None)
+        assert lance.dataset(table.location).version == versions
 
-    assert lance.dataset(table.location).version == found.version + 1
+
+def test_a_merge_that_was_committed_and_not_told_so_finds_itself(table: TableHandle) -> None:
+    found = lance.dataset(table.location)
+    upsert = found.merge_insert(["id"]).when_not_matched_insert_all()
+    transaction, _ = upsert.execute_uncommitted(people(9))
+    first = commit_strictly(table, found, transaction, None)
+    rows.insert(table, people(10))
+
+    assert commit_strictly(table, found, transaction, None).version == first.version
+    assert rows.count_rows(table) == 5
 
 
 def test_a_merge_may_update_only_some_rows(table: TableHandle) -> None:

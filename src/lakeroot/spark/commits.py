@@ -67,7 +67,7 @@ def require_named(table: Located) -> None:
         raise _made_anew(table)
 
 
-def require_read(table: Located, read: lance.LanceDataset) -> None:
+def require_read(table: Located, read: lance.LanceDataset, branch: str | None = None) -> None:
     """Refuse to change a table other than the one that was read, which had its name and place.
 
     The files that a change speaks of went with the old one. A commit asks for a number alone, and
@@ -77,12 +77,15 @@ def require_read(table: Located, read: lance.LanceDataset) -> None:
     if table.managed:
         return
     place = renewed(table)
+    version = (None if branch == "main" else branch, read.version)
     try:
-        found = lance.dataset(
-            place.location, storage_options=place.storage_options, version=read.version
-        )
+        newest = lance.dataset(place.location, storage_options=place.storage_options)
+        found = newest.checkout_version(version)
     except (OSError, ValueError) as error:
-        raise _made_anew(table) from error
+        meant = explained(f"Table {table.ref} cannot be opened", error)
+        if isinstance(meant, NotFoundError):
+            raise _made_anew(table) from error
+        raise meant from error
     if found.get_version()["timestamp"] != read.get_version()["timestamp"]:
         raise _made_anew(table)
 

@@ -1,6 +1,6 @@
 """Merge a frame into a table: by keys, or by any condition with any clauses.
 
-Merges of one table are serialised: each commits exactly the version after the one it has read, or
+Merges of one table are serialised: each commits right after the version it has read, or
 starts again. Otherwise two merges that insert the same new key would both succeed.
 """
 

@@ -22,7 +22,7 @@ from lakeroot.model.errors import (
 )
 from lakeroot.spark import receipts
 from lakeroot.spark.asides import discard_aside, is_named, place_aside
-from lakeroot.spark.catalogs import Located, TableRef, exists, locate, located_from
+from lakeroot.spark.catalogs import Located, TableRef, exists, files_of, locate, located_from
 from lakeroot.spark.commits import JOB, MESSAGE, VERB, commit, find_commit, find_job, find_named
 from lakeroot.spark.distribute import strictly_at_first, until_uncontested
 from lakeroot.spark.failures import nearest, translated
@@ -34,7 +34,7 @@ from lakeroot.spark.types import table_schema
 from lakeroot.spark.widening import schema_changed, widened, with_columns
 from lakeroot.spark.withdrawing import withdraw
 from lakeroot.spark.write_tasks import WritePlan, Written, lost_table, run, target_of
-from lakeroot.tables.versions import MAIN
+from lakeroot.tables.versions import MAIN, data_directory
 
 APPEND, OVERWRITE, CREATE, IGNORE = "append", "overwrite", "create", "ignore"
 _MODES = {
@@ -313,7 +313,7 @@ def append_fragments(plan: WritePlan, fragments: list[Any], properties: dict[str
         newest = newest_of(plan)
         # Whoever took the number may have been this very job, if the answer was lost. One that the
         # user has named may have been run by another driver since.
-        said = {JOB: properties[JOB]} if JOB in properties else properties
+        said = {key: properties[key] for key in (JOB, VERB) if key in properties} or properties
         looks = tried or plan.options.job_id is not None
         done = find_commit(newest, said, newer_than=plan.read_version) if looks else None
         if done is not None:
@@ -352,6 +352,7 @@ def append_to(
         operation = None
     if operation is None:
         return None
+    _require_files(plan, fragments)
     done = commit(
         plan.table,
         newest,
@@ -363,6 +364,18 @@ def append_to(
         branch=plan.options.branch,
     )
     return int(done.version)
+
+
+def _require_files(plan: WritePlan, fragments: list[Any]) -> None:
+    """Refuse files that are gone with the table that they were written for: another has its place.
+
+    Its versions are counted anew, so the number alone does not tell.
+    """
+    names = (file.path for fragment in fragments for file in fragment.files)
+    first = next(names, None)
+    place = data_directory(plan.options.branch)
+    if first is not None and not files_of(plan.table).exists(f"{place}/{first}"):
+        raise lost_table(plan)
 
 
 def _surely_uncommitted(plan: WritePlan) -> bool:

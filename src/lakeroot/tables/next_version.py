@@ -10,7 +10,11 @@ from lance_namespace import (
     TableVersion,
 )
 
-from lakeroot.model.errors import ConcurrentModificationError, LakerootError
+from lakeroot.model.errors import (
+    ConcurrentModificationError,
+    LakerootError,
+    TableVersionNotFoundError,
+)
 from lakeroot.objects import Objects, parse_root
 from lakeroot.tables.faults import translation
 from lakeroot.tables.versions import (
@@ -72,7 +76,12 @@ class CatalogDecides:
 
     def found(self, number: int) -> dict[str, Any] | None:
         """Ask for a version."""
-        return _told(self._client.describe_table_version({**self._table, "version": number}))
+        try:
+            return _told(self._client.describe_table_version({**self._table, "version": number}))
+        except Exception as error:
+            if isinstance(translation(error, ""), TableVersionNotFoundError):
+                return None
+            raise
 
     def publish(self, request: Any, staged: StagedManifest) -> dict[str, Any] | None:
         """Ask for the next version."""

@@ -94,7 +94,7 @@ def create_branch(
         _refuse_taken(source, name)
         try:
             source.create_branch(name, (_lance_branch(from_branch), source.version))
-        except Exception:
+        except Exception as error:
             # The first version of a branch is there before its name. Whoever finds it is told many
             # things by Lance: of a table that is there, or is not, or of a defect.
             _refuse_taken(source, name)
@@ -103,7 +103,7 @@ def create_branch(
                     f"A branch {name!r} was begun, and the table does not have it yet",
                     "another client is creating or deleting it at this moment, or could not finish",
                     "List the branches in a moment; `lakeroot gc` removes what nobody finishes",
-                ) from None
+                ) from error
             raise
 
 

@@ -31,7 +31,6 @@ Result = TypeVar("Result")
 
 _PATIENCE: Final = timedelta(seconds=30)
 """How long a merge is tried unless its request says so, as Lance does."""
-_KEY: Final = b"lance-schema:unenforced-primary-key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +158,7 @@ def merge_insert(
             job = job.retry_timeout(rule.timeout)
         job = job.use_index(rule.use_index)
         # Nobody inserts beside one who is shown the table as it was.
-        has_rivals = rule.when_not_matched_insert_all and handle.attempts > 1
-        if has_rivals and not _is_key(dataset, rule.on):
+        if rule.when_not_matched_insert_all and handle.attempts > 1:
             transaction, outcome = job.execute_uncommitted(data.reader())
             dataset = commit_strictly(handle, dataset, transaction, branch)
         else:
@@ -172,13 +170,8 @@ def merge_insert(
             num_deleted_rows=outcome["num_deleted_rows"],
         )
 
-    return _with_rows(handle, data, branch, "Merging rows", merge, rule.timeout or _PATIENCE)
-
-
-def _is_key(dataset: LanceDataset, columns: Sequence[str]) -> bool:
-    """Tell whether Lance knows columns as the key of a table: then it sees equal new keys."""
-    keys = {field.name for field in dataset.schema if (field.metadata or {}).get(_KEY) == b"true"}
-    return keys == set(columns)
+    patience = _PATIENCE if rule.timeout is None else rule.timeout
+    return _with_rows(handle, data, branch, "Merging rows", merge, patience)
 
 
 def update(

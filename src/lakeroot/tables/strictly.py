@@ -18,8 +18,8 @@ from lakeroot.tables.versions import MAIN
 
 ROUNDS: Final = 100
 """How often a commit is tried after versions that it may pass."""
-# None of them changes rows, or looks for keys: each might as well have come later.
-_PASSED: Final = frozenset({"Append", "Rewrite", "CreateIndex"})
+# Neither changes rows, or looks for keys: each might as well have come later.
+_PASSED: Final = frozenset({"Append", "CreateIndex"})
 
 
 def commit_strictly(
@@ -29,8 +29,15 @@ def commit_strictly(
 
     Lance refuses in any case what does not go together with them.
     """
-    table, onto = Workbench(handle), read
+    table, onto, refused = Workbench(handle), read, 0
     for _ in range(ROUNDS):
+        newest = table.open(branch=branch)
+        mine = _made_by(transaction, newest, onto)
+        if mine is not None:
+            return newest.checkout_version(mine)  # Its answer was lost.
+        if newest.version == refused or not may_pass(newest, onto):
+            break
+        onto = newest
         client = _next_version(table, onto.version, branch)
         try:
             return LanceDataset.commit(
@@ -44,14 +51,11 @@ def commit_strictly(
                 namespace_client_managed_versioning=True,
             )
         except Exception:
-            if client.failure is not None:
+            if client.failure is not None and is_still(table.open(branch=branch), onto):
                 raise client.failure from None
-            if not client.refused:
+            if client.failure is None and not client.refused:
                 raise
-        newest = table.open(branch=branch)
-        if not may_pass(newest, onto):
-            break
-        onto = newest
+        refused = onto.version
     raise ConcurrentModificationError(
         "Another writer was first",
         f"version {read.version} was read, and what was committed since may have the same keys",
@@ -72,15 +76,35 @@ def _next_version(table: Workbench, base: int, branch: str | None) -> NextVersio
     return NextVersionOnly(root.uri, files, base, arbiter, branch)
 
 
+def is_still(newest: LanceDataset, known: LanceDataset) -> bool:
+    """Tell whether a table still has a version as it was: one that was made anew has another."""
+    try:
+        return bool(newest.checkout_version(known.version).get_version() == known.get_version())
+    except (OSError, ValueError):
+        return False  # It was cleaned up, or the new table has fewer.
+
+
 def may_pass(newest: LanceDataset, onto: LanceDataset) -> bool:
     """Tell whether everything that came after a version is as good as if it came later still."""
-    numbers = range(onto.version + 1, newest.version + 1)
-    if not numbers:
+    if not is_still(newest, onto):
         return False
-    try:
-        if newest.checkout_version(onto.version).get_version() != onto.get_version():
-            return False  # It is another table by now.
-        made = [transaction_of(newest, number) for number in numbers]
-    except (OSError, ValueError):
-        return False  # They were cleaned up.
-    return all(one is not None and type(one.operation).__name__ in _PASSED for one in made)
+    made = _transactions(newest, onto)
+    return all(one is not None and type(one.operation).__name__ in _PASSED for one in made.values())
+
+
+def _made_by(
+    transaction: lance.Transaction, newest: LanceDataset, onto: LanceDataset
+) -> int | None:
+    made = _transactions(newest, onto).items()
+    return next((number for number, one in made if one and one.uuid == transaction.uuid), None)
+
+
+def _transactions(newest: LanceDataset, onto: LanceDataset) -> dict[int, lance.Transaction | None]:
+    """Give the transactions of the versions after one; nothing of those that were cleaned up."""
+    found: dict[int, lance.Transaction | None] = {}
+    for number in range(onto.version + 1, newest.version + 1):
+        try:
+            found[number] = transaction_of(newest, number)
+        except (OSError, ValueError):
+            found[number] = None
+    return found

@@ -172,11 +172,11 @@ def _decoded(file: DataFile, data: bytes, schema: Schema | None, columns: Any) -
         case ContentType.PARQUET.value:
             return _from_parquet(data, schema, columns)
         case ContentType.FEATHER.value:
-            return pa.feather.read_table(pa.BufferReader(data))
+            return pa.feather.read_table(_readable(data))
         case ContentType.CSV.value:
-            return pa.csv.read_csv(pa.BufferReader(_plain(data)))
+            return pa.csv.read_csv(_readable(_plain(data)))
         case ContentType.JSON.value:
-            return pa.json.read_json(pa.BufferReader(_plain(data)))
+            return pa.json.read_json(_readable(_plain(data)))
         case _:
             raise UnsupportedOperationError(
                 f"The data file {file.url} cannot be read", f"its format is {file.content_type}"
@@ -184,7 +184,7 @@ def _decoded(file: DataFile, data: bytes, schema: Schema | None, columns: Any) -
 
 
 def _from_parquet(data: bytes, schema: Schema | None, columns: Any) -> Any:
-    file = pq.ParquetFile(pa.BufferReader(data))
+    file = pq.ParquetFile(_readable(data))
     if schema is None:
         return file.read()
     names = file.schema_arrow.names
@@ -192,6 +192,17 @@ def _from_parquet(data: bytes, schema: Schema | None, columns: Any) -> Any:
     wanted = [names[position] for _, position in matches if position is not None]
     # One column tells at least how many rows there are.
     return file.read(columns=wanted or names[:1])
+
+
+def _readable(data: bytes) -> Any:
+    """Copy the bytes of a file to where Arrow's threads read them.
+
+    A thread may hold them for a moment longer than the read takes. If they are Python's, and Python
+    ends in this moment, the thread ends the process with SIGABRT.
+    """
+    copy = pa.BufferOutputStream()
+    copy.write(data)
+    return pa.BufferReader(copy.getvalue())
 
 
 def _plain(data: bytes) -> bytes:
