@@ -14,7 +14,7 @@ from lakeroot.model.errors import ConcurrentModificationError, NotFoundError
 from lakeroot.spark.commits import commit, require_read
 from lakeroot.spark.opening import newest_at
 from lakeroot.spark.write_tasks import WritePlan
-from lakeroot.tables.strictly import ROUNDS, may_pass
+from lakeroot.tables.meanwhile import ROUNDS, may_pass
 
 
 def commit_passing(

@@ -239,7 +239,10 @@ def _is_ours(plan: WritePlan, version: int, files: Sequence[str]) -> bool:
         return True
     names = {name.rpartition("/")[2] for name in files}
     branch = plan.options.branch
-    made = newest_of(plan).checkout_version((None if branch == MAIN else branch, version))
+    try:
+        made = newest_of(plan).checkout_version((None if branch == MAIN else branch, version))
+    except (OSError, ValueError, LakerootError):
+        return True  # It was cleaned up: nobody knows, so no file is deleted.
     newest_first = reversed(made.get_fragments())
     brought = (file.path for fragment in newest_first for file in fragment.metadata.files)
     return any(path.rpartition("/")[2] in names for path in brought)

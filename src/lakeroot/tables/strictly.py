@@ -4,22 +4,15 @@ Lance rebases a transaction over whatever was committed meanwhile, where it sees
 sees none between two merges that insert the same new key: the key would be there twice.
 """
 
-from typing import Final
-
 import lance
 from lance import LanceDataset
 
 from lakeroot.model.errors import ConcurrentModificationError
 from lakeroot.objects import open_root, parse_root
 from lakeroot.tables.handle import TableHandle, Workbench
-from lakeroot.tables.made import transaction_of
+from lakeroot.tables.meanwhile import ROUNDS, is_still, made_by, may_pass
 from lakeroot.tables.next_version import CatalogDecides, FilesDecide, NextVersionOnly
 from lakeroot.tables.versions import MAIN
-
-ROUNDS: Final = 100
-"""How often a commit is tried after versions that it may pass."""
-# Neither changes rows, or looks for keys: each might as well have come later.
-_PASSED: Final = frozenset({"Append", "CreateIndex"})
 
 
 def commit_strictly(
@@ -32,7 +25,7 @@ def commit_strictly(
     table, onto, refused = Workbench(handle), read, 0
     for _ in range(ROUNDS):
         newest = table.open(branch=branch)
-        mine = _made_by(transaction, newest, onto)
+        mine = made_by(transaction, newest, onto)
         if mine is not None:
             return newest.checkout_version(mine)  # Its answer was lost.
         if newest.version == refused or not may_pass(newest, onto):
@@ -74,37 +67,3 @@ def _next_version(table: Workbench, base: int, branch: str | None) -> NextVersio
     else:
         arbiter = FilesDecide(root.uri, files, branch)
     return NextVersionOnly(root.uri, files, base, arbiter, branch)
-
-
-def is_still(newest: LanceDataset, known: LanceDataset) -> bool:
-    """Tell whether a table still has a version as it was: one that was made anew has another."""
-    try:
-        return bool(newest.checkout_version(known.version).get_version() == known.get_version())
-    except (OSError, ValueError):
-        return False  # It was cleaned up, or the new table has fewer.
-
-
-def may_pass(newest: LanceDataset, onto: LanceDataset) -> bool:
-    """Tell whether everything that came after a version is as good as if it came later still."""
-    if not is_still(newest, onto):
-        return False
-    made = _transactions(newest, onto)
-    return all(one is not None and type(one.operation).__name__ in _PASSED for one in made.values())
-
-
-def _made_by(
-    transaction: lance.Transaction, newest: LanceDataset, onto: LanceDataset
-) -> int | None:
-    made = _transactions(newest, onto).items()
-    return next((number for number, one in made if one and one.uuid == transaction.uuid), None)
-
-
-def _transactions(newest: LanceDataset, onto: LanceDataset) -> dict[int, lance.Transaction | None]:
-    """Give the transactions of the versions after one; nothing of those that were cleaned up."""
-    found: dict[int, lance.Transaction | None] = {}
-    for number in range(onto.version + 1, newest.version + 1):
-        try:
-            found[number] = transaction_of(newest, number)
-        except (OSError, ValueError):
-            found[number] = None
-    return found
