@@ -3,6 +3,7 @@
 import os
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -118,3 +119,15 @@ def test_the_bundled_java_is_not_put_where_somebody_else_could_change_it(
     (tmp_path / f"lakeroot-java-{os.getuid()}").symlink_to(theirs)
     assert bundled_java_home().resolve() != theirs
     assert list(theirs.iterdir()) == []
+
+
+def test_a_command_says_why_a_task_failed_and_shows_no_trace_of_java(tmp_path: Path) -> None:
+    (tmp_path / "rows.parquet").write_text("these are no rows")
+    where = ["-m", "lakeroot", "-r", str(tmp_path / "lake"), "job", "ingest", "t"]
+    done = subprocess.run(
+        [sys.executable, *where, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "rows.parquet is not a Parquet file" in done.stderr
+    assert "\tat " not in done.stderr
+    assert done.stderr.count("\n") < 12
