@@ -161,6 +161,20 @@ def test_a_job_id_that_has_named_one_change_names_no_other(spark, root, people):
     assert lance.dataset(people).version == version
 
 
+@pytest.mark.parametrize("matched", ["update", "delete"])
+def test_a_merge_that_inserts_nothing_makes_no_table(spark, root, people, matched):
+    with pytest.raises(TableNotFoundError, match=r"Did you mean shop\.people"):
+        lakeroot.spark.merge(
+            changes(spark),
+            "shop.peple",
+            root=root,
+            on="id",
+            when_matched=matched,
+            when_not_matched="nothing",
+        )
+    assert lakeroot.open(root).tables("shop") == ["shop.people"]
+
+
 def test_a_merge_that_made_its_table_is_known_by_its_job_id(spark, root, catalog):
     named: dict[str, Any] = {"table": "shop.new", "root": root, "on": "id", "job_id": "17"}
     assert not lakeroot.spark.merge(changes(spark), **named).already_done

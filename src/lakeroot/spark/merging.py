@@ -27,7 +27,7 @@ from lakeroot.model.errors import (
     TableColumnNotFoundError,
 )
 from lakeroot.spark import receipts
-from lakeroot.spark.catalogs import TableRef, exists
+from lakeroot.spark.catalogs import TableRef, exists, locate
 from lakeroot.spark.conform import to_table
 from lakeroot.spark.distribute import until_uncontested
 from lakeroot.spark.failures import nearest, translated
@@ -125,6 +125,8 @@ def merge(
         if done is not None:
             return done
         if exists(ref) is None:
+            if words[1] != "insert":
+                locate(ref)  # Refuses a name that nothing has: nothing would come of it.
             check_keys(source, ref, keys)
             if dry_run:
                 return ChangeResult(0, inserted=source.count() if words[1] == "insert" else 0)
