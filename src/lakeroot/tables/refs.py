@@ -94,16 +94,17 @@ def create_branch(
         _refuse_taken(source, name)
         try:
             source.create_branch(name, (_lance_branch(from_branch), source.version))
-        except Exception as error:
+        except Exception:
             # The first version of a branch is there before its name. Whoever finds it is told many
-            # things by Lance: of a table that is there, or is not, or of a defect.
+            # things by Lance: of a table that is there, or is not, or of a defect. None of them is
+            # a cause, in which what the catalog said would be looked for.
             _refuse_taken(source, name)
             if table.has_begun(name):
                 raise TableBranchAlreadyExistsError(
                     f"A branch {name!r} was begun, and the table does not have it yet",
                     "another client is creating or deleting it at this moment, or could not finish",
                     "List the branches in a moment; `lakeroot gc` removes what nobody finishes",
-                ) from error
+                ) from None
             raise
 
 
