@@ -161,8 +161,9 @@ def test_a_job_id_that_has_named_one_change_names_no_other(spark, root, people):
     assert lance.dataset(people).version == version
 
 
+@pytest.mark.parametrize("dry_run", [False, True])
 @pytest.mark.parametrize("matched", ["update", "delete"])
-def test_a_merge_that_inserts_nothing_makes_no_table(spark, root, people, matched):
+def test_a_merge_that_inserts_nothing_makes_no_table(spark, root, people, matched, dry_run):
     with pytest.raises(TableNotFoundError, match=r"Did you mean shop\.people"):
         lakeroot.spark.merge(
             changes(spark),
@@ -171,6 +172,7 @@ def test_a_merge_that_inserts_nothing_makes_no_table(spark, root, people, matche
             on="id",
             when_matched=matched,
             when_not_matched="nothing",
+            dry_run=dry_run,
         )
     assert lakeroot.open(root).tables("shop") == ["shop.people"]
 
@@ -566,10 +568,8 @@ def test_a_dry_run_counts_what_would_change_and_changes_nothing(spark, root, peo
     wide = changes(spark).selectExpr("*", "age AS more")
     merged = lakeroot.spark.merge(wide, on="id", mergeSchema=True, **where)
     assert (merged.inserted, merged.updated) == (1, 2)
-    new = lakeroot.spark.merge(
-        changes(spark), "shop.new", on="id", root=root, dry_run=True, when_not_matched="nothing"
-    )
-    assert (new.version, new.inserted) == (0, 0)
+    new = lakeroot.spark.merge(changes(spark), "shop.new", on="id", root=root, dry_run=True)
+    assert (new.version, new.inserted) == (0, 3)
     out = tmp_path / "out"
     assert lakeroot.spark.export(spark, target=str(out), filter="id < 5", **where) == 5
     assert not out.exists()
