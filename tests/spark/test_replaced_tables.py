@@ -74,6 +74,20 @@ def just_before_the_commit(monkeypatch, job, happen):
     monkeypatch.setattr(module, name, spied)
 
 
+def replaced_by_then(monkeypatch, job, root, **properties):
+    """Make a table, and another in its stead before a job commits; give where that is, by then."""
+    namespace = lakeroot.DirectoryNamespace(root=root, **properties)
+    made(namespace, 1.0)
+    places: list[str] = []
+
+    def replaced():
+        namespace.drop_table({"id": ["t"]})
+        places.append(made(namespace, 7.0))
+
+    just_before_the_commit(monkeypatch, job, replaced)
+    return places
+
+
 @pytest.mark.parametrize("job", JOBS)
 def test_a_job_whose_table_went_into_the_trash_says_so_and_leaves_it_as_it_was(
     spark, root, monkeypatch, job
@@ -91,15 +105,7 @@ def test_a_job_whose_table_went_into_the_trash_says_so_and_leaves_it_as_it_was(
 def test_a_job_does_to_the_new_table_what_it_did_to_the_one_that_it_replaced(
     spark, root, monkeypatch, job, properties
 ):
-    namespace = lakeroot.DirectoryNamespace(root=root, **properties)
-    made(namespace, 1.0)
-    places = []
-
-    def replaced():
-        namespace.drop_table({"id": ["t"]})
-        places.append(made(namespace, 7.0))
-
-    just_before_the_commit(monkeypatch, job, replaced)
+    places = replaced_by_then(monkeypatch, job, root, **properties)
     run(spark, job, root, **properties)
     [place] = places
     now = lance.dataset(place)
@@ -119,15 +125,7 @@ SAME_NUMBER = {"merge": {3: 9.0, 99: 9.0}, "update": dict.fromkeys(range(3), 8.0
 def test_rows_are_changed_in_the_new_table_whose_newest_version_has_the_same_number(
     spark, root, monkeypatch, job, properties
 ):
-    namespace = lakeroot.DirectoryNamespace(root=root, **properties)
-    made(namespace, 1.0)
-    places = []
-
-    def replaced():
-        namespace.drop_table({"id": ["t"]})
-        places.append(made(namespace, 7.0))
-
-    just_before_the_commit(monkeypatch, job, replaced)
+    places = replaced_by_then(monkeypatch, job, root, **properties)
     run(spark, job, root, **properties)
     [place] = places
     found = {row["id"]: row["v"] for row in lance.dataset(place).to_table().to_pylist()}
@@ -139,15 +137,7 @@ def test_rows_are_changed_in_the_new_table_whose_newest_version_has_the_same_num
 def test_rows_that_were_written_for_another_table_are_not_appended(
     spark, root, monkeypatch, properties
 ):
-    namespace = lakeroot.DirectoryNamespace(root=root, **properties)
-    made(namespace, 1.0)
-    places = []
-
-    def replaced():
-        namespace.drop_table({"id": ["t"]})
-        places.append(made(namespace, 7.0))
-
-    just_before_the_commit(monkeypatch, "write", replaced)
+    places = replaced_by_then(monkeypatch, "write", root, **properties)
     with pytest.raises(LakerootError, match="while"):
         run(spark, "write", root, **properties)
     now = lance.dataset(places[0])
