@@ -4,6 +4,7 @@ import io
 from collections.abc import Callable
 from pathlib import Path
 
+import lance
 import lance_namespace
 import pyarrow as pa
 import pytest
@@ -19,6 +20,11 @@ ROWS = pa.table(
         "vector": pa.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], pa.list_(pa.float32(), 2)),
     }
 )
+
+
+def names(handle: TableHandle) -> dict[int, str | None]:
+    found = lance.dataset(handle.location).to_table().sort_by("id")
+    return dict(zip(found["id"].to_pylist(), found["name"].to_pylist(), strict=True))
 
 
 def ipc_stream(table: pa.Table) -> bytes:
