@@ -112,13 +112,15 @@ def test_merge_on_read_copy_on_write_and_compaction_agree_with_the_model(
     metastore = Metastore(MemoryObjects())
     table_in(metastore, KEYED, "on read", properties=NO_MERGE)
     table_in(metastore, KEYED, "on write")
+    table_in(metastore, KEYED, "in small files", properties={"records_per_compacted_file": 2})
     for verb, batch in history:
-        for name in ("on read", "on write"):
+        for name in ("on read", "on write", "in small files"):
             carry_out(metastore, name, verb, batch)
     expected = model(history)
 
     assert by_key(rows(metastore, "on read")) == expected
     assert by_key(rows(metastore, "on write")) == expected
+    assert by_key(rows(metastore, "in small files")) == expected
     change(metastore, "compact", name="on read")
     assert by_key(rows(metastore, "on read")) == expected
 

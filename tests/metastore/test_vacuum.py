@@ -306,3 +306,18 @@ def test_of_what_is_forgotten_nothing_stays_in_memory(metastore: Metastore) -> N
     assert all(after[name] <= before[name] + 1 for name in before), (before, after)
     assert len(metastore.log.contents) <= held + 2
     assert [table.name for table in metastore.view().tables("ns")] == ["t"]
+
+
+def test_files_that_a_change_named_again_stay(
+    metastore: Metastore, objects: MemoryObjects, another: Callable[[], Metastore]
+) -> None:
+    table_in(metastore, KEYED, properties={"records_per_compacted_file": 10})
+    change(metastore, "upsert", [row(n, "x", n) for n in range(40)])
+    first = data_files(objects)
+    change(metastore, "delete", [{"a": 12, "b": "x"}])
+    expected = rows(metastore)
+    metastore.vacuum(retention_ms=0)
+
+    assert len(data_files(objects)) == 4
+    assert len(data_files(objects) & first) == 3
+    assert rows(another()) == expected

@@ -17,6 +17,7 @@ from lakeroot.model.errors import (
 )
 from lakeroot.spark import metastore as on_spark
 from lakeroot.spark.metastore import tasks
+from lakeroot.spark.short_frames import brought
 from tests.spark.conftest import fails_last
 
 ARROW = pa.schema([("a", pa.int64()), ("b", pa.string()), ("v", pa.int64()), ("w", pa.string())])
@@ -76,7 +77,11 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize("properties", [NO_MERGE, {}], ids=["merged on read", "merged on write"])
+@pytest.mark.parametrize(
+    "properties",
+    [NO_MERGE, {}, {"records_per_compacted_file": 4}],
+    ids=["merged on read", "merged on write", "in small files"],
+)
 @pytest.mark.parametrize("scheme", [None, BY_B], ids=["whole", "partitioned"])
 def test_changes_leave_the_rows_that_one_machine_leaves(spark, root, store, scheme, properties):
     options = {"properties": properties} | ({} if scheme is None else {"partition_scheme": scheme})
@@ -95,6 +100,47 @@ def test_changes_leave_the_rows_that_one_machine_leaves(spark, root, store, sche
     assert narrow == sum(row[2] for row in of(Metastore.open(root), "alone"))
     on_spark.compact(spark, "n.t", root=root)
     assert spread(spark, root) == of(Metastore.open(root), "alone")
+
+
+def test_a_delete_copies_the_files_with_its_rows_alone(spark, root, store):
+    table_in(store, KEYED, "t", properties={"records_per_compacted_file": 10})
+    alone_in = pa.Table.from_pylist(rows_of(range(40), 1), ARROW)
+    with store.transaction() as txn:
+        TableWriter(txn, "n", "t").upsert(alone_in)
+    before = files_of(store)
+    # Keys that Spark holds in a plan come to the driver; those that it computes stay in tasks.
+    short, long = spark.range(12, 14).toDF("a"), spark.range(33, 34).toDF("a").repartition(2)
+    assert brought(short).num_rows == 2
+    assert brought(long) is None
+    told = [on_spark.delete(frame, "n.t", root=root, on="a") for frame in (short, long)]
+    after = files_of(store)
+    assert [(one.rows, one.partitions, one.files) for one in told] == [(2, 1, 1), (1, 1, 1)]
+    assert (after[0], after[2]) == (before[0], before[2])
+    assert not {before[1], before[3]} & set(after)
+    assert [row[0] for row in spread(spark, root)] == [
+        n for n in range(40) if n not in (12, 13, 33)
+    ]
+
+
+def files_of(store: Metastore) -> list[str]:
+    view = store.view()
+    (partition,) = view.partitions(view.stream("n", "t"))
+    manifests = [delta.manifest for delta in view.deltas(partition)]
+    return [entry.url for manifest in manifests for entry in manifest.entries]
+
+
+def test_only_rows_that_are_sure_to_be_few_come_to_the_driver(spark):
+    numbers = spark.range(100)
+    assert brought(numbers.where("id < 10").selectExpr("id", "id * 2 AS n")).num_rows == 10
+    assert brought(spark.sql("SELECT * FROM VALUES (1, true), (2, null) AS t(a, b)")).num_rows == 2
+    for many in (
+        numbers.selectExpr("repeat('x', 1000000) AS text"),
+        numbers.selectExpr("explode(sequence(1, 1000000)) AS n"),
+        numbers.mapInArrow(lambda batches: batches, "id long"),
+        spark.range(1_000_000),
+        numbers.crossJoin(numbers.toDF("other")),
+    ):
+        assert brought(many) is None
 
 
 def test_rows_are_appended_sorted_and_replaced(spark, root, store):

@@ -101,6 +101,31 @@ def test_deltacat_merges_into_what_we_wrote(ours: Metastore, theirs: DeltaCat) -
     assert [row["name"] for row in by_id(theirs.ask("read", "sales", "users"))] == ["ANN", "BOB"]
 
 
+def test_deltacat_reads_and_merges_where_only_some_files_were_copied(
+    ours: Metastore, theirs: DeltaCat
+) -> None:
+    many = [{"id": number, "name": f"n{number}"} for number in range(40)]
+    small = {"records_per_compacted_file": 10}
+    with ours.transaction() as txn:
+        txn.create_table("sales", "many", schema=inferred(many, ["id"]), properties=small)
+        TableWriter(txn, "sales", "many").upsert(many)
+    for verb, change in (
+        ("delete", [{"id": 12}]),
+        ("upsert", [{"id": 33, "name": "new"}, {"id": 50, "name": "added"}]),
+    ):
+        with ours.transaction() as txn:
+            getattr(TableWriter(txn, "sales", "many"), verb)(change)
+    expected = rows(ours, "sales", "many")
+
+    assert [row["id"] for row in expected] == [n for n in [*range(40), 50] if n != 12]
+    assert by_id(theirs.ask("read", "sales", "many")) == expected
+    theirs.ask("write", "sales", "many", [{"id": 0, "name": "theirs"}], "merge")
+    assert rows(ours, "sales", "many") == [{"id": 0, "name": "theirs"}, *expected[1:]]
+    assert by_id(theirs.ask("read", "sales", "many")) == rows(ours, "sales", "many")
+    with ours.transaction() as txn:
+        txn.delete_table("sales", "many")
+
+
 def test_renames_go_both_ways(ours: Metastore, theirs: DeltaCat) -> None:
     theirs.ask("rename_table", "sales", "orders", "purchases")
     assert len(rows(ours, "sales", "purchases")) == 5

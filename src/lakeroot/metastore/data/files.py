@@ -29,6 +29,8 @@ T = TypeVar("T")
 
 ROWS_WORTH_A_FILE: Final = 1 << 18
 MOST_WRITERS: Final = 4
+REWRITTEN_FILES: Final = 8
+"""Partitions are written anew as so many files, if they are large enough."""
 
 
 def write_rows(
@@ -60,6 +62,15 @@ def pieces(table: Any, most: int) -> list[Any]:
     return [table.slice(start, most) for start in range(0, max(table.num_rows, 1), most)]
 
 
+def rewritten_share(count: int, most: int) -> int:
+    """Say how many rows a file gets of a partition that is written anew.
+
+    The next change writes anew only the files with its rows, and readers read several side by side;
+    but a large partition does not become thousands of files.
+    """
+    return min(most, max(ROWS_WORTH_A_FILE, math.ceil(count / REWRITTEN_FILES)))
+
+
 def share(count: int, most: int) -> int:
     """Say how many rows a file gets, so that idle processors have one to write too."""
     writers = max(1, min(_idle_processors(), MOST_WRITERS, count // ROWS_WORTH_A_FILE))
@@ -87,11 +98,21 @@ def in_parallel(work: Callable[..., T], files: Sequence[tuple[Any, ...]]) -> Ite
 
 def read_file(log: CommitLog, file: DataFile, schema: Schema | None, columns: Any = None) -> Any:
     """Read the rows of a file with the columns the table has now; ``columns`` are those wanted."""
+    return rows_in(file, content_of(log, file), schema, columns)
+
+
+def content_of(log: CommitLog, file: DataFile) -> bytes:
+    """Fetch a file."""
     data = log.objects.get(relative(log, file.url))
     if data is None:
         raise InternalError(
             f"The data file {file.url} is missing", "something other than the catalog removed it"
         )
+    return data
+
+
+def rows_in(file: DataFile, data: bytes, schema: Schema | None, columns: Any = None) -> Any:
+    """Read the rows of a file that was fetched; ``columns`` are those wanted."""
     try:
         table = _decoded(file, data, schema, columns)
     except (pa.ArrowInvalid, OSError, EOFError) as error:

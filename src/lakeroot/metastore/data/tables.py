@@ -1,6 +1,6 @@
 """Writing the rows of a table."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -9,13 +9,9 @@ from lakeroot.metastore import naming
 from lakeroot.metastore.data.evolution import RemoveField, Update, conformed, evolved
 from lakeroot.metastore.data.files import in_parallel, pieces, share, write_rows
 from lakeroot.metastore.data.given import as_table
-from lakeroot.metastore.data.merge import Rows, merged
-from lakeroot.metastore.data.plan import (
-    COLUMNS,
-    StepKind,
-    plan_partition,
-)
-from lakeroot.metastore.data.reads import read_partition
+from lakeroot.metastore.data.merge import Rows
+from lakeroot.metastore.data.plan import COLUMNS, PartitionPlan, StepKind, plan_partition
+from lakeroot.metastore.data.rewriting import entries_by_url, needs_rewriting, rewritten
 from lakeroot.metastore.data.transforms import divided, ordered
 from lakeroot.metastore.locators import PartitionValues, new_id
 from lakeroot.metastore.manifests import ManifestEntry, manifest_of
@@ -106,9 +102,8 @@ class TableWriter:
         """Rewrite each partition that readers would have to merge, or that has too many files."""
         for partition in self.txn.partitions(self._stream):
             plan = plan_partition(partition, self.txn.deltas(partition), self._version)
-            counts = [file.record_count or 0 for file in plan.files]
-            if plan.needs_merge or len(counts) > max(1, -(-sum(counts) // self._rows_per_file)):
-                self._rewrite(partition, read_partition(self.txn, plan, self._version.schema))
+            if needs_rewriting(plan, self._rows_per_file):
+                self._rewrite(partition)
 
     def evolve(self, updates: list[Update], *, allow_incompatible: bool = False) -> Schema:
         """Change the schema."""
@@ -201,12 +196,12 @@ class TableWriter:
         return list(self._entries(directory, table, keys))
 
     def _entries(
-        self, directory: str, table: Any, keys: tuple[str, ...], *, is_rewrite: bool = False
+        self, directory: str, table: Any, keys: tuple[str, ...], most: int | None = None
     ) -> Iterator[ManifestEntry]:
         scheme, schema = self._version.sort_scheme, self._version.schema
         is_sorted = scheme is not None and bool(scheme.keys) and not keys
         rows = ordered(table, scheme) if is_sorted else table
-        most = self._rows_per_file if is_rewrite else share(rows.num_rows, self._rows_per_file)
+        most = share(rows.num_rows, self._rows_per_file) if most is None else most
         write = partial(
             write_rows,
             self.txn.log,
@@ -287,24 +282,27 @@ class TableWriter:
     def _rewrite_with(
         self, values: PartitionValues, partition: Partition | None, change: Rows
     ) -> None:
-        schema = self._schema
-        steps = []
-        if partition is not None:
-            plan = plan_partition(partition, self.txn.deltas(partition), self._version)
-            steps = [Rows(StepKind.INSERT, read_partition(self.txn, plan, schema))]
-        rows = merged([*steps, change], schema)
         if partition is None:
-            staged = self.txn.stage_partition(self._stream, values)
-            self._fill(staged, rows)
+            self._fill(self.txn.stage_partition(self._stream, values), None, {}, change)
         else:
-            self._rewrite(partition, rows)
+            self._rewrite(partition, change)
 
-    def _rewrite(self, partition: Partition, rows: Any) -> None:
+    def _rewrite(self, partition: Partition, change: Rows | None = None) -> None:
         scheme_id = partition.partition_scheme_id
+        deltas = list(self.txn.deltas(partition))
+        plan = plan_partition(partition, deltas, self._version)
         staged = self.txn.stage_partition(self._stream, partition.values, scheme_id)
-        self._fill(staged, rows)
+        self._fill(staged, plan, entries_by_url(deltas), change)
 
-    def _fill(self, staged: Partition, rows: Any) -> None:
-        entries = list(self._entries(staged.id, rows, (), is_rewrite=True))
-        self.txn.put_delta(staged, 1, manifest_of(entries, AUTHOR))
+    def _fill(
+        self,
+        staged: Partition,
+        plan: PartitionPlan | None,
+        entries: Mapping[str, ManifestEntry],
+        change: Rows | None,
+    ) -> None:
+        done = rewritten(self.txn, plan, change, self._version, self._rows_per_file)
+        new = self._entries(staged.id, done.rows, (), done.rows_per_file) if done.has_new else ()
+        files = done.named(list(new), entries)
+        self.txn.put_delta(staged, 1, manifest_of(files, AUTHOR))
         self.txn.commit_partition(replace(staged, stream_position=1))

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from lakeroot.metastore.records import Delta, Partition
+from lakeroot.metastore.data.rewriting import rewritten_files
+from lakeroot.metastore.records import Delta
 from lakeroot.metastore.states import DeltaType
 from lakeroot.metastore.transaction import Transaction
-from lakeroot.spark.metastore.tasks import Rewrite
-from lakeroot.spark.metastore.writers import Grouped, SparkTableWriter
+from lakeroot.spark.metastore.writers import Grouped, SparkTableWriter, Work
 from lakeroot.spark.row_tasks import over_rows
 
 
@@ -37,10 +37,9 @@ class ForetellingWriter(SparkTableWriter):
         self.tally.partitions = self.tally.deltas = len(written)
         return []
 
-    def _rewrite_all(self, work: list[tuple[Partition, Rewrite]]) -> None:
+    def _rewrite_all(self, work: list[Work]) -> None:
         self.tally.partitions = len(work)
-        for _, rewrite in work:
+        for each in work:
             # How many files a partition has after a change, nobody knows before.
-            if rewrite.kind is None and rewrite.plan is not None:
-                rows = sum(file.record_count or 0 for file in rewrite.plan.files)
-                self.tally.files += max(1, -(-rows // self._rows_per_file))
+            if each.rewrite.kind is None and each.rewrite.plan is not None:
+                self.tally.files += rewritten_files(each.rewrite.plan, self._rows_per_file)

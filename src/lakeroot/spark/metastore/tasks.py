@@ -2,17 +2,19 @@
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 
 from lakeroot.metastore import naming
 from lakeroot.metastore.data.evolution import conformed
-from lakeroot.metastore.data.files import pieces, read_file, write_rows
-from lakeroot.metastore.data.merge import Rows, merged
+from lakeroot.metastore.data.files import in_parallel, pieces, read_file, write_rows
+from lakeroot.metastore.data.merge import Rows
 from lakeroot.metastore.data.plan import DataFile, PartitionPlan, StepKind
 from lakeroot.metastore.data.reads import read_partition
+from lakeroot.metastore.data.rewriting import Rewritten, rewritten
 from lakeroot.metastore.data.transforms import divided, ordered
 from lakeroot.metastore.locators import PartitionValues, new_id
 from lakeroot.metastore.manifests import ManifestEntry
@@ -71,7 +73,8 @@ class Writing:
         written = []
         for values, rows in self._divided(batches):
             directory = self.directories.get(values) or new_id()
-            written += [(values, entry) for entry in self._entries(files, directory, rows)]
+            entries = self._entries(files, directory, rows, self.rows_per_file)
+            written += [(values, entry) for entry in entries]
         return written
 
     def count(self, batches: Iterable[pa.RecordBatch]) -> list[tuple[PartitionValues, int]]:
@@ -85,27 +88,32 @@ class Writing:
             _, fitted = conformed(self.version, table, is_partial=self.is_partial)
             yield from divided(fitted, self.scheme)
 
-    def _entries(self, files: Files, directory: str, table: Any) -> Iterator[ManifestEntry]:
+    def _entries(self, files: Files, directory: str, table: Any, most: int) -> list[ManifestEntry]:
         scheme, schema = self.version.sort_scheme, self.version.schema
         is_sorted = scheme is not None and bool(scheme.keys) and not self.keys
         rows = ordered(table, scheme) if is_sorted else table
-        for piece in pieces(rows, self.rows_per_file):
-            # A repeated task writes under another name; what it leaves bears the transaction's.
-            path = naming.data_path(directory, self.txn_id, uuid.uuid4().int >> 80)
-            yield write_rows(
-                files.log,
-                path,
-                piece,
-                schema_id=None if schema is None else schema.schema_id,
-                sort_scheme_id=scheme.id if is_sorted and scheme is not None else None,
-                equality_fields=self.keys,
-            )
+        write = partial(
+            write_rows,
+            files.log,
+            schema_id=None if schema is None else schema.schema_id,
+            sort_scheme_id=scheme.id if is_sorted and scheme is not None else None,
+            equality_fields=self.keys,
+        )
+        # A repeated task writes under another name; what it leaves bears the transaction's.
+        named = partial(naming.data_path, directory, self.txn_id)
+        return list(
+            in_parallel(write, [(named(uuid.uuid4().int >> 80), p) for p in pieces(rows, most)])
+        )
 
-    def rewrite(self, work: "Rewrite") -> list[ManifestEntry]:
-        """Make the rows of one partition anew: what it holds, and the change that comes on top."""
-        files = self.place.open()
-        rows = _merged(files, work, self.version)
-        return list(self._entries(files, work.directory, rows))
+    def rewrite(self, work: "Rewrite") -> tuple[Rewritten, list[ManifestEntry]]:
+        """Make one partition anew with the change that comes on top: give its new files."""
+        files: Any = self.place.open()
+        change = None if work.kind is None else _change(files, work, self.version)
+        done = rewritten(files, work.plan, change, self.version, self.rows_per_file)
+        if not done.has_new:
+            return replace(done, rows=None), []
+        new = self._entries(files, work.directory, done.rows, done.rows_per_file)
+        return replace(done, rows=None), new
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,18 +128,12 @@ class Rewrite:
     columns: tuple[str, ...] | None = None
 
 
-def _merged(files: Files, work: Rewrite, version: TableVersion) -> Any:
+def _change(files: Files, work: Rewrite, version: TableVersion) -> Rows:
     schema: Any = version.schema
-    view: Any = files
-    steps = []
-    if work.plan is not None:
-        steps.append(Rows(StepKind.INSERT, read_partition(view, work.plan, schema)))
-    if work.kind is None:
-        return steps[0].table
-    wanted = set(work.keys) if work.kind is StepKind.DELETE else work.columns
+    kind = work.kind or StepKind.UPSERT
+    wanted = set(work.keys) if kind is StepKind.DELETE else work.columns
     tables = [read_file(files.log, _data_file(entry), schema, wanted) for entry in work.changes]
-    change = Rows(work.kind, pa.concat_tables(tables), work.keys, work.columns)
-    return merged([*steps, change], schema)
+    return Rows(kind, pa.concat_tables(tables), work.keys, work.columns)
 
 
 def _data_file(entry: ManifestEntry) -> DataFile:

@@ -4,7 +4,7 @@ The rules are those of `TableWriter`: it is given frames in the place of Arrow t
 their schema alone, and leaves the rows to the tasks.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from dataclasses import replace as changed
 from typing import Any
 
@@ -12,17 +12,20 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from lakeroot.metastore.data.plan import COLUMNS, StepKind, plan_partition
+from lakeroot.metastore.data.rewriting import Entries, entries_by_url, needs_rewriting
 from lakeroot.metastore.data.tables import AUTHOR, TableWriter
 from lakeroot.metastore.jobs import JOB
 from lakeroot.metastore.locators import PartitionValues
 from lakeroot.metastore.manifests import ManifestEntry, manifest_of
 from lakeroot.metastore.records import Delta, Partition
+from lakeroot.metastore.schemes import PartitionScheme
 from lakeroot.metastore.states import DeltaType
 from lakeroot.metastore.transaction import Transaction
 from lakeroot.model.errors import InvalidInputError
 from lakeroot.spark.distribute import distribute
 from lakeroot.spark.metastore.tasks import Place, Rewrite, Writing
 from lakeroot.spark.row_tasks import over_rows
+from lakeroot.spark.short_frames import brought
 from lakeroot.spark.types import table_schema
 
 Grouped = dict[PartitionValues, list[ManifestEntry]]
@@ -63,13 +66,12 @@ class SparkTableWriter(TableWriter):
         found = []
         for partition in self.txn.partitions(self._stream):
             plan = plan_partition(partition, self.txn.deltas(partition), self._version)
-            counts = [file.record_count or 0 for file in plan.files]
-            self.tally.files_before += len(counts)
-            if plan.needs_merge or len(counts) > max(1, -(-sum(counts) // self._rows_per_file)):
+            self.tally.files_before += len(plan.files)
+            if needs_rewriting(plan, self._rows_per_file):
                 staged = self._staged(partition.values, partition)
-                found.append((staged, Rewrite(staged.id, plan)))
+                found.append(Work(staged, Rewrite(staged.id, plan)))
             else:
-                self.tally.files += len(counts)
+                self.tally.files += len(plan.files)
         self._rewrite_all(found)
 
     def _given(self, rows: Any) -> Any:
@@ -136,13 +138,14 @@ class SparkTableWriter(TableWriter):
     ) -> Grouped:
         """Let tasks write the frame's rows; give the files by partition."""
         frame = self._chosen(table)
-        scheme = self._stream.partition_scheme if divides else None
-        if scheme is not None and scheme.keys:
-            # Rows of one partition come together, or every task writes a file of each.
-            frame = frame.repartition(*(_column(key.key[0]) for key in scheme.keys))
         writing = self._writing(keys, is_partial=is_partial, divides=divides)
+        short = brought(frame)
+        if short is None:
+            results = over_rows(_together(frame, writing.scheme), writing.write)
+        else:
+            results = [writing.write(short.to_batches())]
         grouped: Grouped = {}
-        for written in over_rows(frame, writing.write):
+        for written in results:
             for values, entry in written:
                 self.txn.lease.files.append(entry.url)
                 grouped.setdefault(values, []).append(entry)
@@ -177,30 +180,46 @@ class SparkTableWriter(TableWriter):
         each: tuple[PartitionValues, Partition | None, list[ManifestEntry]],
         keys: tuple[str, ...],
         columns: tuple[str, ...] | None,
-    ) -> tuple[Partition, Rewrite]:
+    ) -> "Work":
         values, partition, entries = each
-        plan = None
-        if partition is not None:
-            plan = plan_partition(partition, self.txn.deltas(partition), self._version)
+        deltas = [] if partition is None else list(self.txn.deltas(partition))
+        plan = None if partition is None else plan_partition(partition, deltas, self._version)
         staged = self._staged(values, partition)
-        return staged, Rewrite(staged.id, plan, kind, tuple(entries), keys, columns)
+        rewrite = Rewrite(staged.id, plan, kind, tuple(entries), keys, columns)
+        return Work(staged, rewrite, entries_by_url(deltas))
 
     def _staged(self, values: PartitionValues, partition: Partition | None) -> Partition:
         scheme_id = None if partition is None else partition.partition_scheme_id
         return self.txn.stage_partition(self._stream, values, scheme_id)
 
-    def _rewrite_all(self, work: list[tuple[Partition, Rewrite]]) -> None:
+    def _rewrite_all(self, work: list["Work"]) -> None:
         """Let each task make one partition anew, and put them in the place of the old ones."""
         what = "A partition cannot be written anew"
-        rewrites = [rewrite for _, rewrite in work]
-        done = distribute(self._spark, rewrites, self._writing().rewrite, what=what)
+        rewrites = [each.rewrite for each in work]
+        results = distribute(self._spark, rewrites, self._writing().rewrite, what=what)
         self.tally.partitions = len(work)
-        for (staged, _), entries in zip(work, done, strict=True):
-            self.tally.files += len(entries)
-            self.txn.lease.files.extend(entry.url for entry in entries)
-            manifest, properties = manifest_of(entries, AUTHOR), self._named or None
-            self.txn.put_delta(staged, 1, manifest, properties=properties)
-            self.txn.commit_partition(changed(staged, stream_position=1))
+        for each, (done, new) in zip(work, results, strict=True):
+            self.tally.files += len(new)
+            self.txn.lease.files.extend(entry.url for entry in new)
+            manifest = manifest_of(done.named(new, each.entries), AUTHOR)
+            self.txn.put_delta(each.staged, 1, manifest, properties=self._named or None)
+            self.txn.commit_partition(changed(each.staged, stream_position=1))
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A partition that is written anew: what is staged for it, and what its files are now."""
+
+    staged: Partition
+    rewrite: Rewrite
+    entries: Entries = field(default_factory=dict)
+
+
+def _together(frame: DataFrame, scheme: PartitionScheme | None) -> DataFrame:
+    """Let rows of one partition come together, or every task writes a file of each."""
+    if scheme is None or not scheme.keys:
+        return frame
+    return frame.repartition(*(_column(key.key[0]) for key in scheme.keys))
 
 
 def _column(name: str) -> Any:
