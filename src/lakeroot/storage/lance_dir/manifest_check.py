@@ -47,6 +47,8 @@ _FORMATS: Final = {"0.2": LEGACY, "0.3": "2.0"}
 """Versions of data files that are called otherwise, too."""
 _KEYS: Final = (FIELDS << 3 | BYTES, FRAGMENTS << 3 | BYTES)
 _MOST_BEGINNINGS: Final = 8
+_WORTH_REMEMBERING: Final = 1 << 10
+"""Beginnings of so many bytes, some ten fragments."""
 _MOST_BYTES: Final = 16 << 20
 _MOST_FRAGMENTS: Final = 4096
 """Of more that were not seen yet only the last are looked at: the new ones are among them."""
@@ -194,8 +196,8 @@ def _known_beginning(manifest: bytes) -> _Beginning:
 
 
 def _remember(beginning: _Beginning) -> None:
-    if not beginning.content:
-        return  # Every manifest begins like this.
+    if len(beginning.content) < _WORTH_REMEMBERING:
+        return  # It is read again as fast as it is found.
     # The one that it goes on from is not needed any more.
     others = [one for one in _BEGINNINGS if not beginning.content.startswith(one.content)]
     room = _MOST_BYTES - len(beginning.content)

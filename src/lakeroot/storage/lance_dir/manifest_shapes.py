@@ -19,6 +19,7 @@ from lakeroot.storage.lance_dir.message_kinds import (
     number,
     numbers,
     octets,
+    same_message,
     signed,
     signed_list,
     small,
@@ -234,7 +235,7 @@ def _read_version(value: bytes) -> str:
     return value.decode()
 
 
-_data_format: Final = message(Shape({1: some_text, 2: {BYTES: _read_version}}))
+_data_format: Final = same_message(Shape({1: some_text, 2: {BYTES: _read_version}}))
 
 MANIFEST: Final = Shape(
     {
@@ -248,7 +249,7 @@ MANIFEST: Final = Shape(
         10: number,
         11: small,
         12: text,
-        13: message(Shape({1: text, 2: text, 3: text, 4: text})),
+        13: same_message(Shape({1: text, 2: text, 3: text, 4: text})),
         14: number,
         15: _data_format,
         16: entry,

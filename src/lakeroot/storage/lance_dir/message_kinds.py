@@ -4,6 +4,7 @@ Fields of unknown numbers are let be: other versions of Lance write more than is
 """
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from lakeroot.storage.lance_dir import protobuf
@@ -98,6 +99,11 @@ def up_to(largest: int) -> Kind:
 def message(shape: Shape) -> Kind:
     """Make the kind of messages of a shape."""
     return {BYTES: shape.read}
+
+
+def same_message(shape: Shape) -> Kind:
+    """Make the kind of messages that say the same in nearly every manifest: read once."""
+    return {BYTES: lru_cache(maxsize=64)(shape.read)}
 
 
 def _signed(value: int) -> int:
