@@ -7,7 +7,7 @@ WORKDIR /src
 RUN pip install --no-cache-dir uv
 COPY pyproject.toml uv.lock README.md LICENSE ./
 COPY src src
-RUN uv sync --frozen --no-dev --no-editable --extra server --extra cli --extra metastore
+RUN uv sync --frozen --no-dev --no-editable --extra server --extra cli
 
 FROM python:3.11-slim
 RUN useradd --system --uid 10001 --create-home lakeroot && mkdir /lake && chown lakeroot /lake
