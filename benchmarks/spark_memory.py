@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,7 @@ import pyarrow as pa
 
 import lakeroot.spark
 from benchmarks.report import Row
+from lakeroot import DirectoryNamespace
 from lakeroot.metastore import Metastore, schema_of
 from lakeroot.metastore.schemes import PartitionKey, PartitionScheme, Transform
 
@@ -112,6 +114,25 @@ def _jobs(spark: Any, root: str, directory: Path) -> dict[str, Callable[[], Any]
     }
 
 
+def _discards(root: str, directory: Path) -> dict[str, Callable[[], Any]]:
+    """Say what nobody needs any more after some jobs: all of it together fills a disk."""
+
+    def drop(table: str) -> None:
+        DirectoryNamespace(root=root).drop_table({"id": [table]})
+
+    def vacuum() -> None:
+        Metastore.open(str(directory / "metastore")).vacuum(retention_ms=0)
+
+    deltas = ("upsert all", "upsert a third", "delete a quarter", "append a third", "compact")
+    return {
+        "stream": lambda: drop("streamed"),
+        "convert to another catalog": lambda: shutil.rmtree(directory / "other"),
+        "ingest Parquet": lambda: (drop("ingested"), shutil.rmtree(directory / "out")),
+        "gc": lambda: drop("copy"),
+        **{f"metastore: {job}": vacuum for job in deltas},
+    }
+
+
 def _metastore(root: str) -> dict[str, Any]:
     """Make two tables of a metastore in buckets, because a task holds one partition."""
     schema = pa.schema([("id", pa.int64()), ("k", pa.int64()), ("body", pa.binary())])
@@ -197,6 +218,7 @@ def _passed(size: int, directory: Path) -> None:
     )
     spark.sparkContext.setLogLevel("OFF")
     process = int(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
+    discards = _discards(root, directory)
     for name, job in _jobs(spark, root, directory).items():
         start = time.perf_counter()
         with _Peaks(process) as peaks:
@@ -204,6 +226,7 @@ def _passed(size: int, directory: Path) -> None:
         seconds = time.perf_counter() - start
         line = {"job": name, "seconds": seconds, "worker": peaks.worker, "jvm": peaks.jvm}
         print(json.dumps(line), flush=True)
+        discards.get(name, lambda: None)()
     spark.stop()
 
 
