@@ -125,9 +125,10 @@ def _discards(root: str, directory: Path) -> dict[str, Callable[[], Any]]:
 
     deltas = ("upsert all", "upsert a third", "delete a quarter", "append a third", "compact")
     return {
-        "stream": lambda: drop("streamed"),
         "convert to another catalog": lambda: shutil.rmtree(directory / "other"),
-        "ingest Parquet": lambda: (drop("ingested"), shutil.rmtree(directory / "out")),
+        "export to Parquet": lambda: drop("streamed"),
+        "ingest Parquet": lambda: drop("ingested"),
+        "fsck": lambda: shutil.rmtree(directory / "out"),
         "gc": lambda: drop("copy"),
         **{f"metastore: {job}": vacuum for job in deltas},
     }
