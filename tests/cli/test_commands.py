@@ -33,6 +33,85 @@ def test_an_empty_catalog_lists_nothing_and_makes_nothing(run: Run, tmp_path: Pa
     assert not (tmp_path / "lake").exists()
 
 
+@pytest.mark.parametrize("arguments", [["ls"], ["ls", "--all"], ["undrop"]], ids=" ".join)
+def test_whoever_lists_a_catalog_that_was_never_begun_is_told_so_beside_it(
+    run: Run, tmp_path: Path, arguments: list[str]
+) -> None:
+    code, out, said = run("-o", "json", *arguments)
+
+    assert (code, out) == (0, "[]\n")
+    assert said == f"There is no catalog at {tmp_path / 'lake'} yet.\n"
+    (tmp_path / "lake").mkdir()
+    assert run("-o", "json", *arguments) == (0, "[]\n", "")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fsck"],
+        ["fsck", "--repair"],
+        ["fsck", "--spark"],
+        ["gc", "--yes"],
+        ["gc", "--spark", "--yes"],
+        ["migrate"],
+        ["optimize"],
+        ["history"],
+        ["undo", "1", "--yes"],
+        ["undrop", "words"],
+        ["diff", "1"],
+        ["at", "1"],
+        ["--as-of", "1", "ls"],
+        ["ls", "air"],
+        ["ns", "show"],
+        ["ns", "drop", "air", "--yes"],
+        ["head", "words"],
+        ["table", "drop", "words", "--yes"],
+        ["sync", "other"],
+        ["job", "compact", "words"],
+    ],
+    ids=" ".join,
+)
+def test_a_directory_that_is_not_there_is_no_catalog_in_order(
+    run: Run, tmp_path: Path, arguments: list[str]
+) -> None:
+    for root in (run.root, f"file://{run.root}"):
+        run.root = root
+        code, out, said = run(*arguments)
+        assert (code, out) == (2, "")
+        assert said.startswith(f"There is no catalog at {tmp_path / 'lake'}\n")
+        assert "Check the path" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "arguments", [["fsck"], ["gc", "--yes"], ["migrate"], ["history"], ["optimize"]], ids=" ".join
+)
+def test_an_empty_directory_is_an_empty_catalog(
+    run: Run, tmp_path: Path, arguments: list[str]
+) -> None:
+    (tmp_path / "lake").mkdir()
+
+    assert run(*arguments)[0] == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["ns", "create", "air"],
+        ["table", "create", "words", "{rows}"],
+        ["table", "declare", "words"],
+    ],
+    ids=lambda each: " ".join(each[:2]),
+)
+def test_a_catalog_begins_with_what_is_created_in_it(
+    run: Run, rows: str, arguments: list[str]
+) -> None:
+    code, _, said = run(*(each.format(rows=rows) for each in arguments))
+
+    assert (code, said) == (0, "")
+    assert run("fsck")[:2] == (0, "Everything is in order.\n")
+
+
 def test_names_are_listed(filled: Run) -> None:
     assert filled.json("ls") == [{"kind": "namespace", "name": "air"}]
     assert filled.json("ls", "air") == [{"kind": "table", "name": "air.words"}]

@@ -1,6 +1,7 @@
 """The catalog of a command."""
 
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -8,19 +9,57 @@ from click.shell_completion import CompletionItem
 
 from lakeroot.cli.config import chosen, options_of
 from lakeroot.lake import Lake, open_lake
-from lakeroot.model.errors import UnsupportedOperationError
+from lakeroot.model.errors import InvalidInputError, UnsupportedOperationError
 from lakeroot.model.identifiers import show
+from lakeroot.objects import parse_root
 
 if TYPE_CHECKING:
     from lakeroot.lake import LakeTable
 
 
-def opened(ctx: click.Context) -> Lake:
-    """Open the catalog, as of the moment that was asked for."""
+def opened(ctx: click.Context, *, begins: bool = False) -> Lake:
+    """Open the catalog, as of the moment that was asked for.
+
+    Only a command that `begins` something may be given a directory that is not there yet: to any
+    other a mistyped path would look like a catalog that is empty, and in the best order.
+    """
     options = options_of(ctx)
     root, properties = chosen(options)
     lake = _opened(root, tuple(sorted(properties.items())))
+    place = _missing_directory(root)
+    if place is not None and (options.get("as_of") or not begins):
+        raise InvalidInputError(
+            f"There is no catalog at {place}",
+            "there is no such directory",
+            "Check the path; creating a namespace or a table there begins a new catalog",
+        )
     return lake.at(options["as_of"]) if options.get("as_of") else lake
+
+
+def opened_to_list(ctx: click.Context) -> Lake:
+    """Open the catalog for a list of all there is: of one that was never begun, that is nothing.
+
+    The list stays as it is for scripts; people are told beside it, for it may be a typo.
+    """
+    lake = opened(ctx, begins=True)
+    place = _missing_directory(chosen(options_of(ctx))[0])
+    if place is not None:
+        click.echo(f"There is no catalog at {place} yet.", err=True)
+    return lake
+
+
+def _missing_directory(root: str) -> Path | None:
+    """Give the directory of this machine that an address names, if it is not there."""
+    if "://" in root and not root.lower().startswith("file://"):
+        return None
+    place = Path(parse_root(root).uri)
+    try:
+        place.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return place
+    except OSError:  # It may well be there: whoever opens it says what is in the way.
+        return None
+    return None
 
 
 @cache
@@ -28,13 +67,13 @@ def _opened(root: str, properties: tuple[tuple[str, str], ...]) -> Lake:
     return open_lake(root, **dict(properties))
 
 
-def opened_now(ctx: click.Context, fix: str) -> Lake:
+def opened_now(ctx: click.Context, fix: str, *, begins: bool = False) -> Lake:
     """Open the catalog for work that knows no past."""
     if options_of(ctx).get("as_of"):
         raise UnsupportedOperationError(
             "This command knows only the catalog as it is now", "--as-of was given", fix
         )
-    return opened(ctx)
+    return opened(ctx, begins=begins)
 
 
 def table_of(ctx: click.Context, name: str) -> "LakeTable":

@@ -194,8 +194,9 @@ def export(
         "columns": list(columns) or None,
         "version": version,
     }
+    options = pairs(writer)
+    check_export(kind, mode, target, options)
     if dry_run:
-        check_export(kind, mode, target, pairs(writer))
         known = found.dataset(version).schema.names
         for column in columns:
             if column not in known:
@@ -209,7 +210,7 @@ def export(
             target,
             format=kind,
             mode=mode,
-            writer=pairs(writer),
+            writer=options,
             **{key: value for key, value in reading.items() if value is not None},
             **where,
         )

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from lakeroot.cli.catalogs import NAMESPACE, TABLE, opened, table_of
+from lakeroot.cli.catalogs import NAMESPACE, TABLE, opened, opened_to_list, table_of
 from lakeroot.cli.config import options_of
 from lakeroot.cli.output import print_found, print_rows, print_value
 from lakeroot.lake.lake import what
@@ -19,7 +19,7 @@ from lakeroot.model.errors import InvalidInputError
 @click.pass_context
 def ls(ctx: click.Context, namespace: str | None, everything: bool) -> None:
     """List the namespaces and tables of a namespace, or of the root."""
-    lake = opened(ctx)
+    lake = opened_to_list(ctx) if namespace is None else opened(ctx)
     if everything:
         print_rows(ctx, ["kind", "name"], [("table", name) for name in lake.tables()])
         return

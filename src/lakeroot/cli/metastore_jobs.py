@@ -142,17 +142,17 @@ def _change(
     The words are for what would be done, and for what was done.
     """
     from lakeroot.spark import metastore
-    from lakeroot.spark.moving import files_blamed, source_frame
-    from lakeroot.spark.source_files import require_files
+    from lakeroot.spark.moving import check_source, files_blamed, source_frame
 
     where = {**_place(ctx), "job_id": job_id}
     done: Any = metastore.find_done(verb, table, **where)
     if done is None:
-        require_files(source, kind)
+        check_source(source, kind, schema)
+        options = pairs(reader)
         change = getattr(metastore, verb)
         given: dict[str, Any] = {**(told or {}), **where}
         with spark_session(verb, shows=False) as session, files_blamed():
-            frame = source_frame(session, source, format=kind, reader=pairs(reader), schema=schema)
+            frame = source_frame(session, source, format=kind, reader=options, schema=schema)
             if dry_run or question is not None:
                 with shown_for(session, "Spark: counting"):
                     done = change(frame, table, dry_run=True, **given)
@@ -181,7 +181,8 @@ def _place(ctx: click.Context) -> dict[str, Any]:
     """Say where the metastore of the command is."""
     from lakeroot.spark.metastore.places import metastore_at
 
-    found = catalog_options(ctx)
+    # Where nothing is there is no metastore either, and that is said of both alike.
+    found = catalog_options(ctx, begins=True)
     impl = found.pop("impl")
     return metastore_at(impl, {key.removeprefix(_PROPERTY): found[key] for key in found})
 

@@ -71,7 +71,7 @@ def create_namespace(
     exist_ok: bool,
 ) -> None:
     """Create a namespace."""
-    opened(ctx).create_namespace(namespace, pairs(settings), exist_ok=exist_ok)
+    opened(ctx, begins=True).create_namespace(namespace, pairs(settings), exist_ok=exist_ok)
     print_done(ctx, f"Created {namespace}.", created=namespace)
 
 
@@ -143,7 +143,7 @@ def table_group() -> None:
 @click.pass_context
 def create_table(ctx: click.Context, table: str, file: Path, mode: str) -> None:
     """Create a table from a Parquet, CSV, JSON lines or Arrow file."""
-    created = opened(ctx).create_table(table, read_rows(file), mode=mode)
+    created = opened(ctx, begins=True).create_table(table, read_rows(file), mode=mode)
     rows = created.count()
     text = f"Created {created.name} with {many(rows, 'row')}."
     print_done(ctx, text, table=created.name, rows=rows)
@@ -155,7 +155,7 @@ def create_table(ctx: click.Context, table: str, file: Path, mode: str) -> None:
 @click.pass_context
 def declare_table(ctx: click.Context, table: str, settings: tuple[str, ...]) -> None:
     """Reserve a name and a location for a table."""
-    declared = opened(ctx).namespace.declare_table(
+    declared = opened(ctx, begins=True).namespace.declare_table(
         {"id": list(parse_dotted(table)), "properties": pairs(settings)}
     )
     print_done(ctx, f"Declared {table} at {declared.location}.", location=declared.location)
@@ -170,7 +170,7 @@ def register_table(
     ctx: click.Context, table: str, location: str, settings: tuple[str, ...]
 ) -> None:
     """Give a name to a Lance table that is already there."""
-    done = opened(ctx).namespace.register_table(
+    done = opened(ctx, begins=True).namespace.register_table(
         {"id": list(parse_dotted(table)), "location": location, "properties": pairs(settings)}
     )
     print_done(ctx, f"Registered {table}.", location=done.location)

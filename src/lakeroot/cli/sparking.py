@@ -82,9 +82,9 @@ class OnSpark:
         return gc(self.session, **where, older_than=older_than, **options)
 
 
-def catalog_options(ctx: click.Context) -> dict[str, Any]:
-    """Say which catalog a job means, as the jobs take it."""
-    opened_now(ctx, "Leave --as-of out: a job changes the present")
+def catalog_options(ctx: click.Context, *, begins: bool = False) -> dict[str, Any]:
+    """Say which catalog a job means, as the jobs take it; one that `begins` it may be the first."""
+    opened_now(ctx, "Leave --as-of out: a job changes the present", begins=begins)
     impl, properties = implementation(*chosen(options_of(ctx)))
     return {"impl": impl, **{f"property.{key}": value for key, value in properties.items()}}
 
@@ -119,7 +119,8 @@ def sql(ctx: click.Context, statement: str, rows: int, name: str) -> None:
     from lakeroot.spark.failures import translated_statement
 
     # A wrong address is said before Spark takes its time to start.
-    opened_now(ctx, "Write the version into the statement: lake.air.flights VERSION AS OF 3")
+    fix = "Write the version into the statement: lake.air.flights VERSION AS OF 3"
+    opened_now(ctx, fix, begins=True)
     impl, properties = implementation(*chosen(options_of(ctx)))
     with spark_session("sql") as session:
         pipeline.use_catalog(session, name, impl=impl, properties=properties)
@@ -236,16 +237,15 @@ def ingest(
 ) -> None:
     """Load files, or an Iceberg table, into a table."""
     from lakeroot import spark as pipeline
-    from lakeroot.spark.moving import foretold_ingest, look_first
-    from lakeroot.spark.source_files import require_files
+    from lakeroot.spark.moving import check_source, foretold_ingest, look_first
 
     given: dict[str, Any] = {"format": kind, "reader": pairs(reader), "schema": schema}
     named = {"job_id": job_id} if job_id else {}
-    writing = {**pairs(writer), **named, "mode": mode, **catalog_options(ctx)}
+    writing = {**pairs(writer), **named, "mode": mode, **catalog_options(ctx, begins=True)}
     columns: list[tuple[str, str]] = []
     done = look_first(table, **writing)
     if done is None:
-        require_files(source, kind)
+        check_source(source, kind, schema)
         with spark_session("ingest") as session:
             if dry_run:
                 done, columns = foretold_ingest(session, source, table, **given, **writing)
@@ -302,17 +302,17 @@ def merge(
     A merge that deletes rows asks first.
     """
     from lakeroot import spark as pipeline
-    from lakeroot.spark.moving import source_frame
-    from lakeroot.spark.source_files import require_files
+    from lakeroot.spark.moving import check_source, source_frame
 
-    where = catalog_options(ctx)
+    where = catalog_options(ctx, begins=True)
     given: dict[str, Any] = {**choices, **where, "on": list(keys)}
     asks = not (yes or dry_run) and "delete" in choices.values()
     done = changed_before(table, choices["job_id"], "merge", where)
     if done is None:
-        require_files(source, kind)
+        check_source(source, kind)
+        options = pairs(reader)
         with spark_session("merge", shows=False) as session:
-            frame = source_frame(session, source, format=kind, reader=pairs(reader))
+            frame = source_frame(session, source, format=kind, reader=options)
             if asks:
                 with shown_for(session, "Spark: counting"):
                     doomed = pipeline.merge(frame, table, dry_run=True, **given).deleted

@@ -2,7 +2,7 @@
 
 import click
 
-from lakeroot.cli.catalogs import TRASHED, opened
+from lakeroot.cli.catalogs import TRASHED, opened, opened_to_list
 from lakeroot.cli.naming import DRY_RUN, YES, agreed
 from lakeroot.cli.output import print_done, print_found, print_rows
 from lakeroot.lake.moments import show_time
@@ -31,11 +31,11 @@ def undo(ctx: click.Context, commit: int, dry_run: bool, yes: bool) -> None:
 @click.pass_context
 def undrop(ctx: click.Context, table: str | None) -> None:
     """Give TABLE its name back; without one, list the tables that can have theirs back."""
-    lake = opened(ctx)
     if table is not None:
-        lake.undrop(table)
+        opened(ctx).undrop(table)
         print_done(ctx, f"{table} is back.", undropped=table)
         return
+    lake = opened_to_list(ctx)
     rows = [
         (show(one.table.identifier), one.table.location, one.commit, show_time(one.timestamp_ms))
         for one in lake.trash()

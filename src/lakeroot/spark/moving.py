@@ -21,6 +21,7 @@ from lakeroot.spark.iceberg_imports import iceberg_frame
 from lakeroot.spark.opening import newest_at, open_table
 from lakeroot.spark.options import ReadOptions, WriteOptions, parse, table_of
 from lakeroot.spark.reading import read
+from lakeroot.spark.source_files import require_files
 from lakeroot.spark.types import table_schema
 from lakeroot.spark.writing import (
     APPEND,
@@ -173,13 +174,8 @@ def source_frame(
     schema: str | None = None,
 ) -> DataFrame:
     """Open files, or an Iceberg table, as a frame."""
-    known = {each.lower(): each for each in FORMATS}
-    word = known.get(format.lower())
-    if word is None:
-        raise InvalidInputError(f"There is no format {format!r}", fix=nearest(format, FORMATS))
+    word = _read_as(format, schema)
     if word == "iceberg":
-        if schema is not None:
-            raise InvalidInputError("`schema` is not for the format iceberg, which has its own")
         return iceberg_frame(spark, source, reader or {})
     given = {**(_CSV if word == "csv" else {}), **(reader or {})}
     with _said_of_files(f"{source} cannot be read as {word}"), _module_named(spark):
@@ -194,6 +190,22 @@ def source_frame(
     return (
         frame.withColumnRenamed("modificationTime", "modified") if word == "binaryFile" else frame
     )
+
+
+def check_source(source: str, kind: str, schema: str | None = None) -> None:
+    """Refuse a source that cannot be opened, as far as that can be seen without Spark."""
+    _read_as(kind, schema)
+    require_files(source, kind)
+
+
+def _read_as(kind: str, schema: str | None) -> str:
+    """Find the format that is meant, as Spark writes it."""
+    word = {each.lower(): each for each in FORMATS}.get(kind.lower())
+    if word is None:
+        raise InvalidInputError(f"There is no format {kind!r}", fix=nearest(kind, FORMATS))
+    if word == "iceberg" and schema is not None:
+        raise InvalidInputError("`schema` is not for the format iceberg, which has its own")
+    return word
 
 
 @contextmanager
