@@ -261,6 +261,84 @@ def test_a_broken_file_is_reported_with_its_line(tmp_path, change, line, words):
     assert f"line {line}" in str(raised.value)
 
 
+SQL = "sql: SELECT city, sum(price) AS total FROM raw GROUP BY city"
+BLOCK = """sql: |
+      SELECT city,
+        sum(price / (price - price)) AS total
+      FROM raw GROUP BY city"""
+FAILFAST = "path: orders.csv, schema: 'id INT, city INT, price INT', options: {mode: FAILFAST}"
+JOB = """message: the daily load
+jobs:
+  - {job: index, table: shop.orders, column: cost, kind: BTREE}"""
+
+
+@pytest.mark.usefixtures("managed", "orders")
+@pytest.mark.parametrize(
+    ("change", "line", "words"),
+    [
+        (("sum(price)", "nosum(price)"), 9, r"Step 'cities' .*`nosum`"),
+        (("FROM raw", "FROM rwa"), 9, "Step 'cities' .*`rwa`"),
+        ((SQL, BLOCK.replace("sum(price /", "nosum(price /")), 11, "`nosum`"),
+        # What only computing the rows brings to light: Spark says where in the SQL it is.
+        ((SQL, BLOCK), 11, "DIVIDE_BY_ZERO"),
+        ((":doubled", ":of_another_column"), 11, "'doubled' .*wrong"),
+        (("path: orders.csv", "path: none.csv"), 6, "none.csv"),
+        (("path: orders.csv", FAILFAST), 6, "Oslo"),
+        (("format: csv, path: orders.csv", "table: shop.nope"), 6, r"shop\.nope"),
+        (("format: csv, path: orders.csv", "sql: SELECT * FROM nope"), 6, "Source 'raw'.*`nope`"),
+        (("sum(price)", "raise_error(city)"), 22, r"shop\.cities"),
+        (("keys: id", "keys: [price, nope]"), 16, "nope"),
+        (("keys: id", "keys: kind"), 16, "kind"),
+        (('rows: ">= 1"', 'rows: ">= 9"'), 18, "there are 3"),
+        (("not_null: [id, city]", "not_null: [id, town]"), 19, "'town'"),
+        (("unique: id", "unique: city"), 20, "2 rows have city"),
+        (("expression: price > 0", "expression: price > 1"), 21, "1 of 3 rows"),
+        (("expression: price > 0", "expression: cost > 1"), 21, "cost"),
+        (("expression: price > 0", "expression: price"), 21, "neither true nor false"),
+        (("mode: append}", "mode: append, options: {blobs: [nope]}}"), 23, "nope"),
+        (("message: the daily load", JOB), 26, "Job 1 of pipeline 'daily'.*cost"),
+    ],
+    ids=lambda each: each[1][:40] if isinstance(each, tuple) else None,
+)
+def test_an_error_of_a_run_points_at_the_line(spark, tmp_path, change, line, words):
+    assert change[0] in FILE
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(FILE.replace(*change))
+    with pytest.raises(LakerootError, match=words) as raised:
+        pipelines.run(spark, pipelines.load(file))
+    assert str(raised.value).startswith(f"{file}, line {line}: ")
+
+
+@pytest.mark.usefixtures("spark", "managed", "orders")
+@pytest.mark.parametrize(
+    ("change", "line", "words"),
+    [
+        (("AS total FROM", "AS total all FROM"), 9, "SQL of step 'cities' .* near 'all'"),
+        ((SQL, BLOCK.replace("FROM", "FORM")), 12, "SQL of step 'cities' .* near 'FORM'"),
+        (("format: csv, path: orders.csv", "sql: SELEC 1"), 6, "SQL of source 'raw' .*'SELEC'"),
+        (("price > 0", "price > > 0"), 21, r"a check of table shop\.orders .* near '>'"),
+        (("test_pipelines:doubled", "test_pipelines:nope"), 11, "nope"),
+        (("path: orders.csv", "path: none.csv"), 6, "none.csv"),
+        (("table: shop.cities", "table: shpo.cities"), 22, "ns create shpo"),
+        (("table_version_management: true", "author: ada"), 2, "table_version_management"),
+    ],
+    ids=lambda each: each[1][:40] if isinstance(each, tuple) else None,
+)
+def test_a_plan_points_at_the_line(tmp_path, change, line, words):
+    assert change[0] in FILE
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(FILE.replace(*change))
+    with pytest.raises(LakerootError, match=words) as raised:
+        pipelines.plan(pipelines.load(file))
+    assert str(raised.value).startswith(f"{file}, line {line}: ")
+
+
+def test_an_error_of_a_pipeline_without_a_file_names_no_line(spark, root, managed):
+    step = Step(name="x", sql="SELECT nope FROM raw")
+    with pytest.raises(InvalidInputError, match=r"^Step 'x' of pipeline 'p' failed\. "):
+        pipelines.run(spark, pipeline(root, Target(table="shop.t", source="x"), steps=(step,)))
+
+
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(InvalidInputError, match="nowhere"):
         pipelines.load(tmp_path / "nowhere.yaml")

@@ -32,6 +32,7 @@ from lakeroot.spark.pipelines import notes
 from lakeroot.spark.pipelines.definition import Pipeline
 from lakeroot.spark.pipelines.job_kinds import Job
 from lakeroot.spark.pipelines.metastore_jobs import MetastoreJob, Rows
+from lakeroot.spark.pipelines.places import pointed
 from lakeroot.spark.refilling import refill
 from lakeroot.tables.indexes import index_kind
 
@@ -86,11 +87,12 @@ def do_jobs(
                 results.append(_once(spark, pipeline, job, identity))
         except LakerootError as error:
             again = f"Run the pipeline again under the run id {run_id!r}: it goes on with this job"
-            raise type(error)(
-                f"Job {number} of pipeline {pipeline.name!r}, {job}, failed: {error.what}",
-                error.why,
-                " ".join([_sentence(error.fix), again]) if error.fix else again,
-            ) from error
+            with pointed(job.place):
+                raise type(error)(
+                    f"Job {number} of pipeline {pipeline.name!r}, {job}, failed: {error.what}",
+                    error.why,
+                    " ".join([_sentence(error.fix), again]) if error.fix else again,
+                ) from error
     return tuple(results)
 
 

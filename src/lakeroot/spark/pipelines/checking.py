@@ -15,6 +15,7 @@ from lakeroot.model.errors import (
 )
 from lakeroot.spark.failures import nearest, translated
 from lakeroot.spark.pipelines.definition import ROWS, Check
+from lakeroot.spark.pipelines.places import Place, pointed
 
 _ROWS = "__lakeroot_rows"
 
@@ -25,22 +26,30 @@ def check(rows: DataFrame, checks: Sequence[Check], table: str) -> int:
         count = _counted(rows, checks, table)
         for each in checks:
             if each.unique:
-                _unique(rows, each.unique, table)
+                with pointed(each.place, "unique"):
+                    _unique(rows, each.unique, table)
     return count
 
 
 def _counted(rows: DataFrame, checks: Sequence[Check], table: str) -> int:
     counts: dict[str, Column] = {}
+    places: dict[str, tuple[Place | None, str]] = {}
     for each in checks:
         for name in each.not_null:
-            _require(rows, name, table)
-            counts[f"{name!r} is never null"] = sf.col(f"`{name}`").isNull()
+            with pointed(each.place, "not_null"):
+                _require(rows, name, table)
+            text = f"{name!r} is never null"
+            counts[text], places[text] = sf.col(f"`{name}`").isNull(), (each.place, "not_null")
         for name in each.unique:
-            _require(rows, name, table)
+            with pointed(each.place, "unique"):
+                _require(rows, name, table)
         if each.expression is not None:
             # An unknown result is no proof: it fails like a false one.
-            condition = _condition(rows, each.expression)
-            counts[each.expression] = ~sf.coalesce(condition, sf.expr("false"))
+            text = each.expression
+            with pointed(each.place, "expression", text):
+                condition = _condition(rows, text)
+            counts[text] = ~sf.coalesce(condition, sf.expr("false"))
+            places[text] = each.place, "expression"
     columns = [sf.count_if(wrong).alias(f"c{n}") for n, wrong in enumerate(counts.values())]
     found = rows.agg(sf.count("*").alias("rows"), *columns).first()
     if found is None:
@@ -48,17 +57,20 @@ def _counted(rows: DataFrame, checks: Sequence[Check], table: str) -> int:
     for number, text in enumerate(counts):
         wrong = found[f"c{number}"]
         if wrong:
-            raise failed(table, text, f"{wrong} of {found['rows']} rows break it")
+            with pointed(*places[text]):
+                raise failed(table, text, f"{wrong} of {found['rows']} rows break it")
     for each in checks:
         if each.rows is not None and not _holds(each.rows, found["rows"]):
-            raise failed(table, f"rows {each.rows}", f"there are {found['rows']}")
+            with pointed(each.place, "rows"):
+                raise failed(table, f"rows {each.rows}", f"there are {found['rows']}")
     return int(found["rows"])
 
 
 def _condition(rows: DataFrame, expression: str) -> Column:
     """Read an expression that is true or false of a row."""
-    condition = sf.expr(expression)
-    kind = rows.select(condition).schema.fields[0].dataType
+    with translated(f"The check {expression!r} cannot be made"):
+        condition = sf.expr(expression)
+        kind = rows.select(condition).schema.fields[0].dataType
     if not isinstance(kind, st.BooleanType):
         raise InvalidInputError(
             f"The check {expression!r} is neither true nor false", f"it is {kind.simpleString()}"

@@ -10,6 +10,7 @@ from lakeroot.spark.catalogs import Catalog, parse_name
 from lakeroot.spark.failures import nearest
 from lakeroot.spark.options import ReadOptions, WriteOptions, camel, parse
 from lakeroot.spark.pipelines.job_kinds import Job
+from lakeroot.spark.pipelines.places import Place
 
 KEYED = ("merge", "update", "delete")
 MODES = ("append", "overwrite", "create", *KEYED)
@@ -43,6 +44,8 @@ class Source:
     sql: str | None = None
     schema: str | None = None
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    # Where the file says it, if there is one.
+    place: Place | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         given = [key for key in _OF_SOURCE if getattr(self, key) is not None]
@@ -69,6 +72,7 @@ class Step:
     name: str
     sql: str | None = None
     python: str | None = None
+    place: Place | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if (self.sql is None) == (self.python is None):
@@ -87,6 +91,7 @@ class Check:
     not_null: tuple[str, ...] = ()
     unique: tuple[str, ...] = ()
     expression: str | None = None
+    place: Place | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not any(getattr(self, kind) for kind in CHECKS):
@@ -109,6 +114,7 @@ class Target:
     keys: tuple[str, ...] = ()
     checks: tuple[Check, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    place: Place | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         parse_name(self.table)
@@ -141,6 +147,7 @@ class Pipeline:
     steps: tuple[Step, ...] = ()
     message: str = ""
     atomic: bool = True
+    place: Place | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.tables and not self.jobs:

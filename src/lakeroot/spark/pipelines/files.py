@@ -23,6 +23,7 @@ from lakeroot.spark.pipelines.definition import (
     rows_of,
 )
 from lakeroot.spark.pipelines.job_kinds import Job, kind_of
+from lakeroot.spark.pipelines.places import Place
 
 Made = TypeVar("Made")
 _REQUIRED = ("name", "catalog", "sources", "tables")
@@ -60,6 +61,15 @@ class _Reader:
     def wrong(self, node: Any, what: str, why: str = "", fix: str = "") -> InvalidInputError:
         line = node.start_mark.line + 1 if node is not None else 1
         return InvalidInputError(f"{self.file}, line {line}: {what}", why, fix)
+
+    def place_of(self, node: Any) -> Place:
+        """Keep the lines of a part for errors that are only seen when it is run."""
+        pairs = [(str(key.value), key, value) for key, value in node.value]
+        keys = {name: key.start_mark.line + 1 for name, key, _ in pairs}
+        texts = {
+            name: _lines(value) for name, _, value in pairs if isinstance(value, yaml.ScalarNode)
+        }
+        return Place(str(self.file), node.start_mark.line + 1, keys, texts)
 
     def made(self, node: Any, make: Callable[[], Made]) -> Made:
         """Make a value; what is wrong with it is wrong at this node, or at one inside of it."""
@@ -172,6 +182,7 @@ class _Reader:
                 jobs=tuple(self.job(each, known) for each in jobs),
                 message=self.text(found["message"]) if "message" in found else "",
                 atomic=self.flag(found["atomic"]) if "atomic" in found else True,
+                place=self.place_of(node),
             ),
         )
 
@@ -188,12 +199,12 @@ class _Reader:
             raise self.wrong(node, "a catalog is given by `root`, by `impl` or by `profile`")
         value = self.text(found[ways[0]])
         if ways == ["root"]:
-            return Catalog.at(self.place(value), properties)
+            return Catalog.at(self.path(value), properties)
         if ways == ["profile"]:
             return self.made(node, lambda: Catalog.named(value, properties))
         return Catalog.of(value, properties)
 
-    def place(self, path: str) -> str:
+    def path(self, path: str) -> str:
         """Take a path as seen from the file; an address stays as it is."""
         return path if "://" in path else str((self.file.parent / path).absolute())
 
@@ -211,7 +222,7 @@ class _Reader:
             values["options"] = self.settings(found["options"])
         if "path" in values:
             values |= self.files(found, values)
-        return self.made(node, lambda: Source(name=name, **values))
+        return self.made(node, lambda: Source(name=name, place=self.place_of(node), **values))
 
     def files(self, found: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, str]:
         kind = values.get("format", "parquet")
@@ -219,12 +230,12 @@ class _Reader:
             fix = nearest(kind, FORMATS)
             raise self.wrong(found["format"], f"there is no format {kind!r}", fix=fix)
         path = values["path"]
-        return {"format": kind, "path": path if kind == "iceberg" else self.place(path)}
+        return {"format": kind, "path": path if kind == "iceberg" else self.path(path)}
 
     def step(self, node: Any) -> Step:
         found = self.mapping(node, ("name", "sql", "python"), ("name",))
         values = {key: self.text(value) for key, value in found.items()}
-        return self.made(node, lambda: Step(**values))
+        return self.made(node, lambda: Step(place=self.place_of(node), **values))
 
     def target(self, node: Any, known: Sequence[str]) -> Target:
         keys = ("table", "from", "mode", "keys", "checks", "options")
@@ -238,6 +249,7 @@ class _Reader:
                 keys=self.names(found["keys"]) if "keys" in found else (),
                 checks=tuple(self.check(each) for each in checks),
                 options=self.options(found["options"]) if "options" in found else {},
+                place=self.place_of(node),
                 **values,
             ),
         )
@@ -254,7 +266,7 @@ class _Reader:
             key: self.names(found[key]) for key in ("not_null", "unique") if key in found
         }
         values |= {key: self.text(found[key]) for key in ("rows", "expression") if key in found}
-        return self.made(node, lambda: Check(**values))
+        return self.made(node, lambda: Check(place=self.place_of(node), **values))
 
     def job(self, node: Any, known_rows: Sequence[str]) -> Job:
         told = self.mapping(node, None, ("job",))
@@ -262,9 +274,10 @@ class _Reader:
         known = self.made(node, lambda: kind_of(word)).known
         options = {name: self.told(value, known.get(name, str)) for name, value in told.items()}
         if word == "export" and "target" in options and options.get("format") != "iceberg":
-            options["target"] = self.place(options["target"])
+            options["target"] = self.path(options["target"])
         named = None if table is None else self.text(table)
-        job = self.made(node, lambda: Job(job=word, table=named, options=options))
+        place = self.place_of(node)
+        job = self.made(node, lambda: Job(job=word, table=named, options=options, place=place))
         self.made(node, lambda: rows_of(job, known_rows))
         return job
 
@@ -279,3 +292,9 @@ class _Reader:
             Catalog: self.catalog,
         }
         return ways[kind](node)
+
+
+def _lines(node: Any) -> tuple[int, int]:
+    """Give the first and the last line of a text; one of `|` or `>` begins below its sign."""
+    start, end = node.start_mark.line, node.end_mark.line
+    return (start + 2, end) if node.style in ("|", ">") else (start + 1, end + 1)

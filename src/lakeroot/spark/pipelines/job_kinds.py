@@ -14,6 +14,7 @@ from lakeroot.spark.failures import nearest
 from lakeroot.spark.maintenance import job_kind
 from lakeroot.spark.metastore.reading import table_name
 from lakeroot.spark.moving import EXPORTS, MODES
+from lakeroot.spark.pipelines.places import Place
 from lakeroot.spark.resuming import ANYWAY, NEVER, SAME
 
 Kinds = Mapping[str, type]
@@ -99,6 +100,8 @@ class Job:
     job: str
     table: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    # Where the file says it, if there is one.
+    place: Place | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         kind = kind_of(self.job)

@@ -1,4 +1,4 @@
-"""What a run would do, and whether it can: all that can be seen without Spark and without rows."""
+"""What a run would do, and whether it can: what can be seen without a session and without rows."""
 
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
@@ -19,6 +19,8 @@ from lakeroot.spark.pipelines.definition import Pipeline, Source, Target
 from lakeroot.spark.pipelines.job_kinds import Job
 from lakeroot.spark.pipelines.metastore_jobs import MetastoreJob
 from lakeroot.spark.pipelines.notes import ids_of_jobs
+from lakeroot.spark.pipelines.parsing import require_parsed
+from lakeroot.spark.pipelines.places import pointed
 from lakeroot.spark.pipelines.publications import is_over, published, ref_of
 from lakeroot.spark.publishing import require_atomic
 from lakeroot.spark.source_files import require_files
@@ -29,21 +31,24 @@ CHANGES = ("update", "delete")
 def plan(pipeline: Pipeline) -> list[str]:
     """Say, line by line, what a run would do; nothing is read but metadata.
 
-    What can be seen to fail without reading rows is an error, as it would be of the run.
+    What can be seen to fail without reading rows is an error, as it would be of the run. Java is
+    started only if there is SQL to parse, and no session runs that could do it.
     """
-    if pipeline.atomic and pipeline.tables:
-        require_atomic(pipeline.catalog)
+    if pipeline.tables:
+        require_catalog(pipeline)
     made = _Made() if pipeline.tables else _made_before_rows(pipeline)
     reads = (f"read {each.name}: {_source_text(pipeline, each, made)}" for each in pipeline.sources)
     lines = [f"pipeline {pipeline.name}", *reads]
     for step in pipeline.steps:
         if step.python is not None:
-            function_named(step.python)
+            with pointed(step.place, "python"):
+                function_named(step.python)
         how = step.python or " ".join(str(step.sql).split())
         lines.append(f"step {step.name}: {how}")
     for target in pipeline.tables:
         found = _possible(pipeline, target)
-        state = "new" if found is None else f"now version {open_table(found).version}"
+        with pointed(target.place, "table"):
+            state = "new" if found is None else f"now version {open_table(found).version}"
         keys = f" on {', '.join(target.keys)}" if target.keys else ""
         lines.append(
             f"{target.mode} {target.table} ({state}) from {target.source}{keys},"
@@ -55,8 +60,17 @@ def plan(pipeline: Pipeline) -> list[str]:
     _require_possible_jobs(pipeline, None, reads=False)
     for job in pipeline.jobs:
         if "function" in job.options:
-            function_named(job.options["function"])
+            with pointed(job.place, "function"):
+                function_named(job.options["function"])
+    require_parsed(pipeline)
     return [*lines, *(f"then {job}" for job in pipeline.jobs)]
+
+
+def require_catalog(pipeline: Pipeline) -> None:
+    """Refuse a catalog that cannot do what the pipeline asks of it."""
+    if pipeline.atomic:
+        with pointed(pipeline.place, "catalog"):
+            require_atomic(pipeline.catalog)
 
 
 def require_run_id(run_id: str | None) -> None:
@@ -72,13 +86,12 @@ def require_possible(pipeline: Pipeline, run_id: str | None = None) -> None:
 
     Of a run that was published before, only what its jobs need is looked at: the sources too, if
     one of them is still to be given rows. Functions are left to the run: their modules may want a
-    session when they are imported.
+    session when they are imported. So is SQL: the run starts what parses it anyway.
     """
     require_run_id(run_id)
     publishes = False
     if pipeline.tables:
-        if pipeline.atomic:
-            require_atomic(pipeline.catalog)
+        require_catalog(pipeline)
         found = {} if run_id is None else published(pipeline, run_id)
         publishes = not is_over(pipeline, found)
         if publishes:
@@ -87,7 +100,8 @@ def require_possible(pipeline: Pipeline, run_id: str | None = None) -> None:
                 if target.table in found:
                     continue
                 if _computes(pipeline):
-                    exists(ref_of(pipeline, target.table))  # Says that its namespace is missing.
+                    with pointed(target.place, "table"):  # Says that its namespace is missing.
+                        exists(ref_of(pipeline, target.table))
                 else:
                     _possible(pipeline, target)
     _require_possible_jobs(pipeline, run_id, reads=not publishes)
@@ -101,13 +115,14 @@ def nothing_to_change(ref: TableRef, mode: str) -> TableNotFoundError:
 def _possible(pipeline: Pipeline, target: Target) -> Located | None:
     """Find a table that is to be written; say so if its mode does not go with what is there."""
     ref = ref_of(pipeline, target.table)
-    found = exists(ref)
-    if found is not None and target.mode == "create":
-        raise TableAlreadyExistsError(
-            f"Table {target.table} already exists", fix="Use another mode than create"
-        )
-    if found is None and target.mode in CHANGES:
-        raise nothing_to_change(ref, target.mode)
+    with pointed(target.place, "table"):
+        found = exists(ref)
+        if found is not None and target.mode == "create":
+            raise TableAlreadyExistsError(
+                f"Table {target.table} already exists", fix="Use another mode than create"
+            )
+        if found is None and target.mode in CHANGES:
+            raise nothing_to_change(ref, target.mode)
     return found
 
 
@@ -145,12 +160,13 @@ def _require_possible_jobs(pipeline: Pipeline, run_id: str | None, *, reads: boo
     made = _Made(targets, is_open=_computes(pipeline))
     for job, identity in zip(pipeline.jobs, ids, strict=True):
         done = None
-        if job.is_of_metastore:
-            with suppress(LakerootError) if made.is_open else nullcontext():
-                # Says that its table is missing.
-                done = MetastoreJob(pipeline.catalog, job).done_before(identity)
-        elif job.table is not None and not made.may_have(job.table):
-            locate(ref_of(pipeline, job.table))
+        with pointed(job.place, "table"):
+            if job.is_of_metastore:
+                with suppress(LakerootError) if made.is_open else nullcontext():
+                    # Says that its table is missing.
+                    done = MetastoreJob(pipeline.catalog, job).done_before(identity)
+            elif job.table is not None and not made.may_have(job.table):
+                locate(ref_of(pipeline, job.table))
         if reads and "from" in job.options and done is None:
             _require_sources(pipeline, made)
             reads = False
@@ -176,7 +192,19 @@ def _computes(pipeline: Pipeline) -> bool:
     return any(step.python for step in pipeline.steps)
 
 
+def kind_of_source(source: Source) -> str:
+    """Give the key by which a source says what it reads."""
+    if source.table is not None:
+        return "table"
+    return "sql" if source.path is None else "path"
+
+
 def _source_text(pipeline: Pipeline, source: Source, made: _Made) -> str:
+    with pointed(source.place, kind_of_source(source)):
+        return _read_from(pipeline, source, made)
+
+
+def _read_from(pipeline: Pipeline, source: Source, made: _Made) -> str:
     if source.table is not None:
         if made.may_have(source.table):
             return f"table {source.table}"

@@ -9,6 +9,7 @@ from lakeroot.spark.commits import JOB, find_job
 from lakeroot.spark.opening import open_table
 from lakeroot.spark.pipelines import notes
 from lakeroot.spark.pipelines.definition import Pipeline
+from lakeroot.spark.pipelines.places import pointed
 
 
 def ref_of(pipeline: Pipeline, name: str) -> TableRef:
@@ -26,10 +27,11 @@ def published(pipeline: Pipeline, run_id: str) -> dict[str, int]:
     found = {}
     for target in pipeline.tables:
         ref = ref_of(pipeline, target.table)
-        table = exists(ref)
-        if table is None:
-            continue
-        version = find_job(open_table(table), JOB, job_of(pipeline, run_id))
+        with pointed(target.place, "table"):
+            table = exists(ref)
+            if table is None:
+                continue
+            version = find_job(open_table(table), JOB, job_of(pipeline, run_id))
         if version is None:
             note = notes.noted(ref, notes.id_of(pipeline.name, run_id, notes.PUBLISH))
             version = notes.what_was_done(note).get("version") if note is not None else None

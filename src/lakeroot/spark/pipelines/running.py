@@ -27,17 +27,21 @@ from lakeroot.spark.merge_clauses import (
     same_keys,
 )
 from lakeroot.spark.merging import check_keys, refuse_cut_keys
-from lakeroot.spark.moving import files_blamed, source_frame
+from lakeroot.spark.moving import source_frame
 from lakeroot.spark.opening import open_table
 from lakeroot.spark.options import ReadOptions, WriteOptions, parse
 from lakeroot.spark.pipelines.afterwards import JobResult, do_jobs
+from lakeroot.spark.pipelines.blaming import rows_blamed
 from lakeroot.spark.pipelines.checking import check
 from lakeroot.spark.pipelines.definition import KEYED, Pipeline, Source, Step, Target
 from lakeroot.spark.pipelines.files import load
 from lakeroot.spark.pipelines.metastore_jobs import Rows
+from lakeroot.spark.pipelines.places import pointed
 from lakeroot.spark.pipelines.plans import (
     CHANGES,
+    kind_of_source,
     nothing_to_change,
+    require_catalog,
     require_possible,
     require_run_id,
 )
@@ -57,7 +61,6 @@ from lakeroot.spark.publishing import (
     discard,
     publish_one_by_one,
     publish_together,
-    require_atomic,
 )
 from lakeroot.spark.reading import planned
 from lakeroot.spark.row_changes import operation_of, run_changes
@@ -114,8 +117,7 @@ def finished(pipeline: Pipeline, run_id: str | None) -> PipelineResult | None:
     """Give a run of which nothing is left to do, before Spark takes its time to start."""
     if run_id is None or pipeline.jobs or not pipeline.tables:
         return None
-    if pipeline.atomic:
-        require_atomic(pipeline.catalog)
+    require_catalog(pipeline)
     before = published(pipeline, run_id)
     return _over(pipeline, run_id, before) if is_over(pipeline, before) else None
 
@@ -155,8 +157,7 @@ def _rows(spark: SparkSession, pipeline: Pipeline, identity: str) -> Iterator[Ro
 def _publish(spark: SparkSession, pipeline: Pipeline, identity: str) -> PipelineResult:
     if not pipeline.tables:
         return PipelineResult(pipeline.name, identity, (), {})
-    if pipeline.atomic:
-        require_atomic(pipeline.catalog)
+    require_catalog(pipeline)
 
     def attempt() -> PipelineResult:
         before = published(pipeline, identity)
@@ -214,7 +215,7 @@ class _Run:
         """Do everything up to the publication; remove everything if anything fails."""
         pipeline = self.pipeline
         try:
-            with files_blamed(), self.lent():
+            with self.lent():
                 self.read()
                 rows = self.rows = {each.table: self._checked(each) for each in self.targets}
                 pending = [self._written(each) for each in self.targets]
@@ -254,6 +255,10 @@ class _Run:
         rows.createOrReplaceTempView(name)
 
     def _source(self, source: Source) -> DataFrame:
+        with pointed(source.place, kind_of_source(source), source.sql):
+            return self._opened(source)
+
+    def _opened(self, source: Source) -> DataFrame:
         if source.table is not None:
             ref = ref_of(self.pipeline, source.table)
             given = {"version": source.version, "tag": source.tag, **source.options}
@@ -278,8 +283,9 @@ class _Run:
     def _step(self, step: Step) -> DataFrame:
         which = f"Step {step.name!r} of pipeline {self.pipeline.name!r}"
         if step.sql is None:
-            return frame_of(self.spark, self.frames, str(step.python), which)
-        with translated(f"{which} failed"):
+            with pointed(step.place, "python"):
+                return frame_of(self.spark, self.frames, str(step.python), which)
+        with pointed(step.place, "sql", step.sql), translated(f"{which} failed"):
             return self.spark.sql(step.sql)
 
     def _checked(self, target: Target) -> int:
@@ -288,11 +294,17 @@ class _Run:
         self.kept.append(rows)
         self.frames[target.source] = rows
         if target.mode in KEYED:
-            check_keys(rows, ref_of(self.pipeline, target.table), target.keys)
-        return check(rows, target.checks, target.table)
+            with rows_blamed(self.pipeline, target, "keys"):
+                check_keys(rows, ref_of(self.pipeline, target.table), target.keys)
+        with rows_blamed(self.pipeline, target, "from"):
+            return check(rows, target.checks, target.table)
 
     def _written(self, target: Target) -> Pending:
         """Write the rows of a table aside."""
+        with rows_blamed(self.pipeline, target, "table"):
+            return self._put_aside(target)
+
+    def _put_aside(self, target: Target) -> Pending:
         ref, rows = ref_of(self.pipeline, target.table), self.frames[target.source]
         merging = target.mode in KEYED and exists(ref) is not None
         mode = "append" if target.mode in KEYED else target.mode
