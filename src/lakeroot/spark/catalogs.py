@@ -8,7 +8,7 @@ a catalog, and importing the clients would take a new worker longer than everyth
 import difflib
 import functools
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -124,7 +124,12 @@ def _alike(ref: TableRef) -> str:
         tables = ref.catalog.connect().list_tables(ListTablesRequest(id=inside)).tables
     except Exception:  # noqa: BLE001  # That the table is not there is what was to be said.
         return ""
-    near = difflib.get_close_matches(name, tables, n=1)
+    return did_you_mean(name, tables, inside)
+
+
+def did_you_mean(name: str, names: Sequence[str], inside: Sequence[str] = ()) -> str:
+    """Suggest the one of some names that is most like one that is not there, if any is like it."""
+    near = difflib.get_close_matches(name, names, n=1)
     return f"Did you mean {show((*inside, near[0]))}?" if near else ""
 
 

@@ -1,20 +1,23 @@
 """Read a table of a metastore as a DataFrame: partitions are merged by the tasks that read them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeroot.metastore import Metastore
+from lakeroot.metastore import Metastore, View
 from lakeroot.metastore.data.plan import DataFile, PartitionPlan, Step, StepKind, plan_table
 from lakeroot.metastore.locators import PartitionValues
 from lakeroot.model.errors import (
     InvalidInputError,
+    NamespaceNotFoundError,
     TableColumnNotFoundError,
+    TableNotFoundError,
     UnsupportedOperationError,
 )
-from lakeroot.spark.catalogs import parse_name
+from lakeroot.spark.catalogs import did_you_mean, parse_name
 from lakeroot.spark.conform import to_spark
 from lakeroot.spark.failures import nearest
 from lakeroot.spark.metastore.tasks import Place, partition_rows
@@ -46,7 +49,8 @@ def read(
     namespace, name = table_name(table)
     place = Place(root, storage_options)
     view = Metastore.open(root, storage_options, read_only=True).view(as_of)
-    version = view.table_version(namespace, name, None)
+    with nearest_named(view, table):
+        version = view.table_version(namespace, name, None)
     stream = view.find_stream(version)
     schema = version.schema
     if stream is None or schema is None:
@@ -97,6 +101,26 @@ def table_name(table: str) -> tuple[str, str]:
             f"{table!r} is not the name of a table of a metastore", fix="Write namespace.table"
         )
     return names[0], names[1]
+
+
+@contextmanager
+def nearest_named(view: View, table: str) -> Iterator[None]:
+    """Let the error that a table is not there say which has a name like it."""
+    namespace, name = table_name(table)
+    try:
+        yield
+    except (NamespaceNotFoundError, TableNotFoundError) as error:
+        fix = error.fix or _alike(view, namespace, name)
+        raise type(error)(error.what, error.why, fix) from error
+
+
+def _alike(view: View, namespace: str, name: str) -> str:
+    try:
+        if view.find_namespace(namespace) is None:
+            return did_you_mean(namespace, [each.name for each in view.namespaces()])
+        return did_you_mean(name, [each.name for each in view.tables(namespace)], [namespace])
+    except Exception:  # noqa: BLE001  # That it is not there is what was to be said.
+        return ""
 
 
 def _parts(plan: PartitionPlan) -> Iterator[PartitionPlan]:

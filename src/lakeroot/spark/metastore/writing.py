@@ -15,7 +15,7 @@ from lakeroot.metastore.view import directory_of
 from lakeroot.model.errors import InvalidInputError
 from lakeroot.spark.failures import nearest, translated
 from lakeroot.spark.metastore.foretelling import ForetellingWriter, Rehearsal
-from lakeroot.spark.metastore.reading import root_of, table_name
+from lakeroot.spark.metastore.reading import nearest_named, root_of, table_name
 from lakeroot.spark.metastore.results import CompactionResult, RowsResult
 from lakeroot.spark.metastore.tasks import Place
 from lakeroot.spark.metastore.writers import SparkTableWriter
@@ -120,8 +120,10 @@ class _Change(Generic[Result]):
         if self.dry_run:
             metastore = self._opened(read_only=True)
             txn = Rehearsal(metastore.log, metastore.view().snapshot)
-            writer = ForetellingWriter(spark, place, txn, names)
-            return self.done(txn) or self._foretold(work, writer)
+            before = self.done(txn)  # Says that the table is missing, before a writer does.
+            if before is not None:
+                return before
+            return self._foretold(work, ForetellingWriter(spark, place, txn, names))
 
         def attempt(txn: Transaction) -> Result:
             before = self.done(txn)
@@ -163,7 +165,8 @@ class _Change(Generic[Result]):
         return Metastore.open(self.place.root, options, read_only=read_only)
 
     def _directory(self, view: View) -> str:
-        return directory_of(view.table(*table_name(self.table)))
+        with nearest_named(view, self.table):
+            return directory_of(view.table(*table_name(self.table)))
 
     def _foretold(
         self, work: Callable[[SparkTableWriter], Any], writer: SparkTableWriter
