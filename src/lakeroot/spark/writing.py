@@ -25,6 +25,7 @@ from lakeroot.spark.asides import discard_aside, is_named, place_aside
 from lakeroot.spark.catalogs import Located, TableRef, exists, files_of, locate, located_from
 from lakeroot.spark.commits import JOB, MESSAGE, VERB, commit, find_commit, find_job, find_named
 from lakeroot.spark.distribute import strictly_at_first, until_uncontested
+from lakeroot.spark.empty_versions import commit_empty
 from lakeroot.spark.failures import nearest, translated
 from lakeroot.spark.fitting import check_encodings, fit, minds_case, new_columns, refuse_alike
 from lakeroot.spark.opening import newest_at, open_table
@@ -273,8 +274,17 @@ def _committed(plan: WritePlan, parts: list[Written]) -> int:
     schema = next((part.schema for part in parts if part.schema is not None), plan.schema)
     operation = lance.LanceOperation.Overwrite(schema, fragments)
     new = plan.read_version == 0
-    base: Any = plan.table.location if new else open_table(plan.table)
     try:
+        if not fragments and plan.options.storage_version is not None:
+            return commit_empty(
+                plan.table,
+                plan.schema,
+                plan.options.storage_version,
+                properties,
+                is_new=new,
+                stable_row_ids=plan.options.stable_row_ids,
+            )
+        base: Any = plan.table.location if new else open_table(plan.table)
         return int(
             commit(
                 plan.table,

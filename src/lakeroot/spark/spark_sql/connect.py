@@ -30,7 +30,7 @@ from lakeroot.spark.spark_sql.connect_queries import mentions_catalog, query
 from lakeroot.spark.spark_sql.installing import catalog_in, table_in
 from lakeroot.spark.spark_sql.scanning import Statement, settings, split, unquoted
 from lakeroot.spark.types import spark_schema
-from lakeroot.spark.writing import fill, finish
+from lakeroot.spark.writing import fill
 
 _NAME = r"(?:`(?:[^`]|``)+`|\w+)"
 _NAMED = re.compile(rf"(?P<name>{_NAME}(?:\.{_NAME})*)\s*(?P<rest>.*)", re.DOTALL)
@@ -205,7 +205,7 @@ def _made(
     done = creating.done_before(ref, {}, properties)
     if frame is None:
         if done is None:
-            finish(creating.planned(ref, request), [])
+            creating.empty(ref, request)
         return _nothing(spark)
     done = done or fill(frame, creating.planned(ref, request))
     return summary(spark, ChangeResult(done.version, inserted=done.rows))
@@ -236,7 +236,7 @@ def _create_like(spark: SparkSession, ref: TableRef, statement: Statement) -> Da
         raise _unserved(f"CREATE TABLE ... LIKE ... {statement.until()}")
     request = {"schema": schema.json(), "properties": properties, "partitions": ()}
     creating.check(ref, request)
-    finish(creating.alike(ref, request, columns), [])
+    creating.empty(ref, request, columns)
     return _nothing(spark)
 
 

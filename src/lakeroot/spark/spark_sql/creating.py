@@ -16,16 +16,18 @@ from lakeroot.model.errors import (
 from lakeroot.spark.catalogs import TableRef, exists, locate
 from lakeroot.spark.fitting import fit
 from lakeroot.spark.opening import open_table
-from lakeroot.spark.options import WriteOptions, parse
+from lakeroot.spark.options import WriteOptions, camel, parse
 from lakeroot.spark.spark_sql.commenting import COMMENT, with_comment
 from lakeroot.spark.types import is_blob, table_schema
 from lakeroot.spark.write_tasks import WritePlan
-from lakeroot.spark.writing import WriteResult, already_done, prepare
+from lakeroot.spark.writing import WriteResult, already_done, finish, prepare
 
 # What Spark says of every table by itself.
 _SPARKS_OWN_PROPERTIES = frozenset({"provider", "owner", "external", "is_managed_location"})
 _PLACES = frozenset({"location", "path", "option.path"})
 _FORMATS = frozenset({"lakeroot", "lance"})
+# What a table keeps nothing of: it is said to the write that brings rows.
+_OF_ROWS = ("max_rows_per_file", "max_bytes_per_file", "merge_schema")
 
 
 def check(ref: TableRef, request: Mapping[str, Any]) -> None:
@@ -86,10 +88,21 @@ def planned(
     return replace(plan, schema=with_clauses(plan.schema, schema))
 
 
-def alike(ref: TableRef, request: Mapping[str, Any], columns: pa.Schema | None) -> WritePlan:
-    """Plan an empty table with the columns of another: of a Lance table they are exactly those."""
+def empty(
+    ref: TableRef, request: Mapping[str, Any], columns: pa.Schema | None = None
+) -> WriteResult:
+    """Make a table without rows, or its next version; `columns` are the very ones of another."""
+    _, options = _asked(request)
+    plain = WriteOptions()
+    for name in _OF_ROWS:
+        if getattr(options, name) != getattr(plain, name):
+            raise InvalidInputError(
+                f"The option {camel(name)!r} is of rows, and table {ref} is made without any",
+                "a table keeps nothing of it",
+                "Give it to the write that brings rows: INSERT INTO ... WITH (...) SELECT ...",
+            )
     plan = planned(ref, request)
-    return plan if columns is None else replace(plan, schema=columns)
+    return finish(plan if columns is None else replace(plan, schema=columns), [])
 
 
 def _asked(
