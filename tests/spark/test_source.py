@@ -7,7 +7,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import types as st
 
 import lakeroot.spark
-from lakeroot.spark.spark_sql.sourcing import COLUMNAR
+from lakeroot.spark.spark_sql.sourcing import COLUMNAR, is_found
 from lakeroot.spark.streaming import stream_sink
 from tests.spark.conftest import fails_last, put
 from tests.spark.test_reading import ORDERS, load
@@ -48,6 +48,23 @@ def test_the_source_in_python_gives_the_same_rows(spark, root, orders, by_rows):
     spark.conf.set(COLUMNAR, "true")
     copy = spark.read.format("lakeroot").option("root", root).load("shop.b")
     assert [row.asDict() for row in copy.orderBy("id").collect()] == expected
+
+
+def test_what_spark_has_found_itself_is_registered_only_where_it_is_not_the_same(spark):
+    """To replace it makes Spark warn, and once more for every stream."""
+    manager = spark._jsparkSession.sessionState().dataSourceManager()
+    lakeroot.spark.register(spark)
+    # As Spark finds it, and not as a session would register it.
+    assert list(manager.lookupDataSource("lakeroot").dataSourceCls().envVars()) == ["PYTHONPATH"]
+    context = spark.sparkContext
+    for change, name in (("pythonExec", "elsewhere"), ("environment", {"KEY": "of this session"})):
+        before = getattr(context, change)
+        setattr(context, change, name)
+        try:
+            assert not is_found(spark)
+        finally:
+            setattr(context, change, before)
+    assert is_found(spark)
 
 
 def test_a_frame_keeps_the_version_it_was_loaded_at(spark, root, orders):

@@ -137,11 +137,14 @@ def register(spark: SparkSession) -> SparkSession:
     """
     from lakeroot.spark.source import LakerootSource
 
-    spark.dataSource.register(LakerootSource)
-    if hasattr(spark, "_jsparkSession"):
-        from lakeroot.spark.spark_sql.sourcing import offer
-
-        offer(spark)
-    else:
+    if not hasattr(spark, "_jsparkSession"):
+        spark.dataSource.register(LakerootSource)
         spark.conf.set(SERVER_TRACES, "false")
+        return spark
+    from lakeroot.spark.spark_sql.sourcing import is_found, offer
+
+    # What Spark has found by itself it warns of when it is replaced, in every stream again.
+    if not is_found(spark):
+        spark.dataSource.register(LakerootSource)
+    offer(spark)
     return spark

@@ -5,7 +5,7 @@ place when a session is registered; all that it leads to is compiled when it is 
 """
 
 import logging
-from typing import Any
+from typing import Any, cast
 
 from pyspark.sql import SparkSession
 
@@ -22,6 +22,32 @@ COLUMNAR = "spark.lakeroot.columnar"
 _APPLICATION = "lakeroot.spark.application"
 _MAKING = "lakeroot.spark.making"
 _MADE = "lakeroot.spark.sources"
+_NAME = "lakeroot"
+# The one variable that a session without any of its own gives to its workers.
+_SPARKS_OWN = "PYTHONHASHSEED"
+
+
+def is_found(spark: SparkSession) -> bool:
+    """Tell whether Spark knows the source already, and would run it as if it were registered.
+
+    It looks for sources on this machine, and knows nothing of packages and variables that were
+    given to the session. So executors elsewhere, and another Python, are no reason to trust it.
+    """
+    try:
+        context: Any = spark.sparkContext
+        manager = cast("Any", spark)._jsparkSession.sessionState().dataSourceManager()  # noqa: SLF001
+        if not (context.master.startswith("local") and manager.dataSourceExists(_NAME)):
+            return False
+        mine, known = (
+            source.dataSourceCls()
+            for source in (python_source(context), manager.lookupDataSource(_NAME))
+        )
+        same = mine.command().equals(known.command()) and mine.pythonExec() == known.pythonExec()
+        added = {*mine.pythonIncludes(), *known.pythonIncludes(), *mine.envVars().keySet()}
+    except Exception as error:  # noqa: BLE001  # to register it is what works everywhere
+        _log.info("What Spark has found is not known, because: %s", str(error)[:300])
+        return False
+    return same and added <= {_SPARKS_OWN}
 
 
 def offer(spark: SparkSession) -> bool:
