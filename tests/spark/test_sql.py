@@ -5,6 +5,7 @@ import itertools
 import lance
 import pytest
 from pyspark.errors import AnalysisException
+from pyspark.sql import functions as sf
 
 import lakeroot.spark
 from lakeroot.model.errors import InvalidInputError, TableNotFoundError, UnsupportedOperationError
@@ -279,6 +280,50 @@ def test_merge_with_stars_takes_a_query_as_its_source(spark, lake):
         (11,),
         (12,),
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "verb"),
+    [
+        ("UPDATE {0}.shop.t SET price = 1D WHERE upper(city) = 'OSLO'", "update"),
+        ("MERGE INTO {0}.shop.t t USING {1} WHEN MATCHED THEN UPDATE SET city = 'x'", "merge"),
+        (
+            "/* MERGE */ MERGE -- into\nINTO {0}.shop.t t USING {1} WHEN MATCHED THEN DELETE",
+            "merge",
+        ),
+        (
+            "MERGE INTO {0}.shop.t t USING {1} WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)",
+            "merge",
+        ),
+        (
+            "MERGE WITH SCHEMA EVOLUTION INTO {0}.shop.t t USING {1}"
+            " WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)",
+            "merge",
+        ),
+    ],
+    ids=["update", "merge", "merge that deletes", "merge that inserts", "schema evolution"],
+)
+def test_an_update_or_merge_that_spark_is_asked_for_says_who_can(spark, lake, text, verb):
+    source = "(SELECT 5L AS id UNION ALL SELECT 50L) s ON t.id = s.id"
+    before = ask(spark, f"SELECT * FROM {lake}.shop.t ORDER BY id")
+    with pytest.raises(AnalysisException, match=r"lakeroot\.spark\.sql") as caught:
+        spark.sql(text.format(lake, source))
+    assert caught.value.getCondition() == _CATALOG
+    assert f"cannot {verb} rows of table {lake}.shop.t" in str(caught.value)
+    assert ask(spark, f"SELECT * FROM {lake}.shop.t ORDER BY id") == before
+
+
+def test_a_merge_of_a_frame_says_who_can_and_text_about_one_is_no_merge(spark, lake):
+    table = f"{lake}.shop.t"
+    source = spark.range(50, 51).toDF("k")
+    writer = source.mergeInto(table, sf.expr("id = k"))
+    with pytest.raises(AnalysisException, match=r"lakeroot\.spark\.sql"):
+        writer.whenNotMatched().insert({"id": sf.col("k")}).merge()
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        spark.sql(f"UPDATE {lake}.shop.nothing SET city = 'x'")
+    spark.sql(f"INSERT INTO {table} (id, city) VALUES (50, 'MERGE INTO')")
+    spark.sql(f"/* MERGE INTO */ DELETE FROM {table} WHERE city = 'MERGE INTO' OR id < 9")
+    assert ask(spark, f"SELECT id FROM {table} ORDER BY id") == [(9,), (10,), (11,)]
 
 
 def test_an_ambiguous_merge_is_refused(spark, lake):

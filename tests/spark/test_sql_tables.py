@@ -1,6 +1,7 @@
 """Tables that SQL makes, replaces and alters: all of a statement or nothing, and no clause lost."""
 
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import lance
@@ -8,9 +9,15 @@ import lance_namespace
 import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
+from pyspark.sql import types as st
 
 import lakeroot.spark
-from lakeroot.model.errors import TableSchemaValidationError
+from lakeroot.model.errors import TableAlreadyExistsError, TableSchemaValidationError
+from lakeroot.spark.catalogs import Catalog, TableRef, locate
+from lakeroot.spark.commits import MESSAGE
+from lakeroot.spark.opening import open_table
+from lakeroot.spark.options import WriteOptions
+from lakeroot.spark.writing import WriteResult, finish, prepare
 from tests.spark.conftest import MANAGED, put
 from tests.spark.test_sql import ask
 from tests.spark.test_writing import where
@@ -112,6 +119,62 @@ def test_a_new_table_has_its_rows_in_its_first_version_and_its_properties(spark,
         table = lance.dataset(where(catalog, "shop", name))
         assert (table.version, table.schema.field("e").type.list_size) == (1, 2)
     assert ask(spark, f"SELECT count(*) FROM {plain}.saved") == [(2,)]
+
+
+def test_a_table_without_rows_has_files_of_the_version_that_is_asked_for(spark, shop, catalog):
+    told = "TBLPROPERTIES (storageVersion = '2.0', stableRowIds = 'true', message = 'why')"
+    spark.sql(f"CREATE TABLE {shop}.a (id INT NOT NULL COMMENT 'a key') {told}")
+    spark.sql(f"CREATE TABLE {shop}.b LIKE {shop}.a TBLPROPERTIES (storageVersion = '2.1')")
+    spark.sql(f"CREATE OR REPLACE TABLE {shop}.c (id INT) {told}")
+    spark.sql(f"CREATE TABLE {shop}.d {told} AS SELECT 1 AS id WHERE false")
+    spark.sql(f"CREATE OR REPLACE TABLE {shop}.t (id INT) TBLPROPERTIES (storageVersion = '2.1')")
+    found = {name: lance.dataset(where(catalog, "shop", name)) for name in "abcdt"}
+    versions = {name: (each.version, each.data_storage_version) for name, each in found.items()}
+    assert versions.pop("t") == (2, "2.1")
+    assert version(spark, f"{shop}.t") == "2"
+    assert versions.pop("b") == (1, "2.1")
+    assert set(versions.values()) == {(1, "2.0")}
+    for name in "acd":
+        said = found[name].read_transaction(1).transaction_properties
+        assert (found[name].has_stable_row_ids, said[MESSAGE]) == (True, "why")
+    assert not found["a"].schema.field("id").nullable
+    spark.sql(f"INSERT INTO {shop}.a VALUES (1)")
+    (file,) = lance.dataset(where(catalog, "shop", "a")).get_fragments()[0].metadata.files
+    assert (file.file_major_version, file.file_minor_version) == (2, 0)
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_ALREADY_EXISTS"):
+        spark.sql(f"CREATE TABLE {shop}.a (id INT) {told}")
+
+
+def test_of_several_who_make_a_table_without_rows_one_does(managed, root):
+    """Lance's own writer would replace the table of whoever was a moment faster."""
+    schema = st.StructType([st.StructField("id", st.LongType())])
+    for properties in ({}, MANAGED):
+        ref = TableRef(Catalog.at(root, properties), ("shop", f"t{len(properties)}"))
+        options = WriteOptions(mode="create", storage_version="2.0")
+        plans = [prepare(ref, schema, options) for _ in range(4)]
+        with ThreadPoolExecutor(4) as threads:
+            done = list(threads.map(lambda plan: raised(finish, plan, []), plans))
+        assert sorted(map(type, done), key=str) == [TableAlreadyExistsError] * 3 + [WriteResult]
+        table = open_table(locate(ref))
+        assert (table.version, table.data_storage_version) == (1, "2.0")
+
+
+def raised(act, *arguments):
+    try:
+        return act(*arguments)
+    except Exception as error:
+        return error
+
+
+@pytest.mark.parametrize(
+    "option", ["maxRowsPerFile = '10'", "mergeSchema = 'true'", "branch = 'b'"]
+)
+def test_an_option_that_a_table_without_rows_cannot_keep_is_refused(spark, plain, option):
+    name = option.partition(" ")[0]
+    for words in ("CREATE TABLE", "CREATE OR REPLACE TABLE"):
+        with pytest.raises(AnalysisException, match=name):
+            spark.sql(f"{words} {plain}.r (a INT) TBLPROPERTIES ({option})")
+    assert ask(spark, f"SHOW TABLES IN {plain}") == []
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """A checkpoint knows its tables again: wherever they have gone, and not by their names alone."""
 
 import json
+import shutil
 from pathlib import Path
 
 import lance
@@ -61,7 +62,8 @@ def test_a_checkpoint_is_of_one_source_and_of_one_target(spark, tmp_path, making
     finally:
         spark.conf.unset("spark.lakeroot.columnar")
     assert ids(one, "b") == [0, 1, 2]
-    assert ids(three, "b") == []
+    # Nor was a table made for what was refused.
+    assert lakeroot.open(str(three)).tables("shop") == ["shop.a"]
 
 
 def offset(root, start):
@@ -165,6 +167,25 @@ def test_a_stream_that_was_known_before_there_were_notes_goes_on(tmp_path):
     note.unlink()
     arrive(sink(tmp_path, place), 1, 8)
     assert sorted(lance.dataset(place).to_table()["id"].to_pylist()) == [7, 8]
+
+
+def test_a_checkpoint_that_has_gone_on_makes_no_table_unless_the_stream_is_named(tmp_path):
+    (tmp_path / "checkpoint" / "offsets").mkdir(parents=True)
+    (tmp_path / "checkpoint" / "metadata").write_text(json.dumps({"id": "the-query"}))
+    given = {"location": str(tmp_path / "t.lance"), "checkpointLocation": f"{tmp_path}/checkpoint"}
+    for number in (0, 1):
+        (tmp_path / "checkpoint" / "offsets" / str(number)).write_text("v1")
+    with pytest.raises(InvalidTableStateError, match="streamId` to the-query"):
+        stream_sink(given, SCHEMA)
+    # Java knows the number, wherever the checkpoint lies.
+    with pytest.raises(InvalidTableStateError, match="batch 7"):
+        stream_sink(given, SCHEMA, query="the-query", batch=7)
+    assert not Path(given["location"]).exists()
+    arrive(stream_sink({**given, "streamId": "the-query"}, SCHEMA), 1, 8)
+    assert lance.dataset(given["location"]).count_rows() == 1
+    shutil.rmtree(given["location"])
+    arrive(stream_sink(given, SCHEMA, query="the-query", batch=0), 0, 8)
+    assert lance.dataset(given["location"]).count_rows() == 1
 
 
 def test_a_later_batch_into_another_table_is_refused_unless_the_stream_is_named(tmp_path):

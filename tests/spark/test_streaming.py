@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import lakeroot.spark
-from lakeroot.spark.streaming import last_batch
+from lakeroot.spark.streaming import STREAM, last_batch
 from tests.spark.conftest import put
 from tests.spark.test_flights import real_flights
 from tests.spark.test_writing import frame, orphans, rows, where
@@ -50,6 +50,42 @@ def test_rows_pass_once_however_often_the_query_is_restarted(spark, root, catalo
     lakeroot.spark.write(frame(spark, 15, 20), "shop.a", root=root)
     pump(spark, root, checkpoint, "shop.a", "shop.b")
     assert rows(where(catalog, "shop", "b")) == list(range(20))
+
+
+@pytest.mark.parametrize("columnar", [True, False])
+def test_a_stream_may_name_a_table_of_a_catalog(spark, root, catalog, tmp_path, columnar):
+    """The table is made by the stream: it hears its options, and no refusal leaves one behind."""
+    name = f"streams{columnar}"
+    lakeroot.spark.use_catalog(spark, name, root=root, columnar=columnar)
+
+    def run(checkpoint, table, **options):
+        stream = spark.readStream.format("lakeroot").option("root", root).load("shop.a")
+        writer = stream.selectExpr("id", "array(1D, 2D) AS e").writeStream.options(**options)
+        writer = writer.option("checkpointLocation", str(tmp_path / checkpoint))
+        writer.trigger(availableNow=True).toTable(f"{name}.{table}").awaitTermination()
+
+    for start in (0, 10):
+        lakeroot.spark.write(frame(spark, start, start + 10), "shop.a", root=root)
+        run("c", "shop.b", vectors="e:2", storageVersion="2.1")
+    target = lance.dataset(where(catalog, "shop", "b"))
+    assert rows(where(catalog, "shop", "b")) == list(range(20))
+    assert (target.schema.field("e").type.list_size, target.data_storage_version) == (2, "2.1")
+    (stream,) = {
+        said[STREAM]
+        for version in range(2, target.version + 1)
+        if (said := target.read_transaction(version).transaction_properties)
+    }
+    assert last_batch(target, stream) == 1
+    run("other", "shop.b")
+    assert lance.dataset(where(catalog, "shop", "b")).count_rows() == 40
+    lakeroot.spark.write(frame(spark, 20, 21), "shop.a", root=root)
+    with pytest.raises(Exception, match="which is not there"):
+        run("c", "shop.elsewhere")
+    with pytest.raises(Exception, match="SCHEMA_NOT_FOUND"):
+        run("new", "nowhere.t")
+    with pytest.raises(Exception, match="There is no option 'vektors'"):
+        run("new", "shop.elsewhere", vektors="e:2")
+    assert lakeroot.open(root).tables("shop") == ["shop.a", "shop.b"]
 
 
 def test_a_replayed_batch_is_recognised_and_leaves_nothing(spark, root, catalog, tmp_path):

@@ -9,7 +9,7 @@ note, which stays when old versions are cleaned up.
 import json
 
 from lakeroot.model.errors import InvalidTableStateError
-from lakeroot.spark.catalogs import Located, files_of
+from lakeroot.spark.catalogs import Located, TableRef, files_of
 from lakeroot.tables.versions import MAIN
 
 _NOTES = "_lakeroot/streams"
@@ -30,6 +30,18 @@ def require_stream(table: Located, stream: str, branch: str | None, batch: int) 
         " rows would be missing",
         "Give the query a checkpoint of its own; if it is the same table, and its old versions were"
         f" cleaned up, set the option `streamId` to {stream}",
+    )
+
+
+def require_beginning(table: TableRef, stream: str, batch: int) -> None:
+    """Refuse a later micro-batch into a table that is not there, before one is made for it."""
+    if batch == 0:
+        return
+    raise InvalidTableStateError(
+        f"The checkpoint is of a stream into another table than {table}, which is not there",
+        f"the query comes with batch {batch}, and the rows of those before would be missing",
+        "Give the query a checkpoint of its own; if these rows are not wanted any more, set the"
+        f" option `streamId` to {stream}",
     )
 
 

@@ -27,7 +27,7 @@ from lakeroot.model.errors import (
     TableVersionNotFoundError,
 )
 from lakeroot.objects import open_root, parse_root
-from lakeroot.spark.catalogs import Located, exists, files_of, locate
+from lakeroot.spark.catalogs import Located, TableRef, exists, files_of, locate
 from lakeroot.spark.commits import JOB, find_commit, properties_of
 from lakeroot.spark.distribute import strictly_at_first
 from lakeroot.spark.offsets import Offset, offset_at, require_same_table
@@ -36,7 +36,7 @@ from lakeroot.spark.options import ReadOptions, WriteOptions, camel, parse, tabl
 from lakeroot.spark.planning import ReadTask, Scan, plan_read
 from lakeroot.spark.scanning import batches
 from lakeroot.spark.source_writing import WrittenMessage
-from lakeroot.spark.stream_notes import note_stream, require_stream
+from lakeroot.spark.stream_notes import note_stream, require_beginning, require_stream
 from lakeroot.spark.widening import schema_changed
 from lakeroot.spark.write_tasks import WritePlan, Written, write_rows
 from lakeroot.spark.writing import abort, append_to, finish, newest_of, prepare, properties_of_plan
@@ -312,8 +312,14 @@ def stream_sink(
     *,
     overwrite: bool = False,
     query: str | None = None,
+    ref: TableRef | None = None,
+    batch: int | None = None,
 ) -> LakerootSink:
-    """Prepare a stream into a table; a missing table is created empty first."""
+    """Prepare a stream into a table; a missing table is created empty first.
+
+    The table is the one of `ref`, or of the options. `batch` is the number of the micro-batch that
+    comes; where Spark tells it to nobody, it is read in the checkpoint.
+    """
     if overwrite:
         raise InvalidInputError(
             "A stream into a table cannot have the output mode complete",
@@ -322,7 +328,7 @@ def stream_sink(
         )
     lower = {key.lower(): value for key, value in given.items()}
     stream = stream_id(lower, query)
-    ref = table_of(given)
+    ref = ref or table_of(given)
     options = parse(WriteOptions, {k: v for k, v in given.items() if k.lower() != "streamid"})
     if options.mode not in (None, "append"):
         raise InvalidInputError(f"A stream cannot write with mode {options.mode!r}")
@@ -332,14 +338,30 @@ def stream_sink(
             "a stream is known by its checkpoint, and each of its micro-batches happens once",
             "Leave it out; `streamId` names a stream",
         )
+    is_named = bool(lower.get("streamid"))
     if exists(ref) is None:
-        _create_empty(given, schema, options)
+        if not is_named:
+            # The commit would refuse it too, and leave a table behind that nobody wants.
+            number = _batch_in(lower) if batch is None and query is None else batch
+            require_beginning(ref, stream, number or 0)
+        _create_empty(ref, schema, options)
     plan = prepare(ref, schema, dataclasses.replace(options, mode="append"))
-    return LakerootSink(plan, stream, is_named=bool(lower.get("streamid")))
+    return LakerootSink(plan, stream, is_named=is_named)
 
 
-def _create_empty(given: dict[str, str], schema: st.StructType, options: WriteOptions) -> None:
-    ref = table_of(given)
+def _batch_in(lower: dict[str, Any]) -> int | None:
+    """Find the number of the micro-batch that runs: Spark notes its offsets before it begins.
+
+    Spark reads checkpoints in places that only Hadoop knows; there the commit looks.
+    """
+    try:
+        places = open_root(parse_root(str(lower["checkpointlocation"]))).list_names("offsets")
+    except LakerootError:
+        return None
+    return max((int(name) for name in places if name.isdigit()), default=None)
+
+
+def _create_empty(ref: TableRef, schema: st.StructType, options: WriteOptions) -> None:
     plan = prepare(ref, schema, dataclasses.replace(options, mode="append"))
     if plan.dataset is not None:
         return

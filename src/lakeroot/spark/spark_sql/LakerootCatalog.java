@@ -9,7 +9,9 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.function.Function;
+import java.util.regex.Pattern;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.analysis.NamespaceAlreadyExistsException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
@@ -17,6 +19,8 @@ import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.NonEmptyNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
+import org.apache.spark.sql.catalyst.trees.CurrentOrigin;
+import org.apache.spark.sql.catalyst.trees.Origin;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
@@ -26,6 +30,7 @@ import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableInfo;
+import org.apache.spark.sql.connector.catalog.TableWritePrivilege;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource;
 import org.apache.spark.sql.internal.SQLConf;
@@ -34,8 +39,16 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 public class LakerootCatalog implements StagingTableCatalog, SupportsNamespaces {
+  // What stands before the name of the table.
+  static final Pattern MERGE =
+      Pattern.compile(
+          "\\bMERGE(?:\\s|--[^\\n]*\\n|/\\*.*?\\*/|WITH|SCHEMA|EVOLUTION)+INTO"
+              + "(?:\\s|--[^\\n]*\\n|/\\*.*?\\*/)*$",
+          Pattern.CASE_INSENSITIVE | Pattern.DOTALL);
   final String name;
   final Bridge bridge;
+  // The table that a thread is about to stream into, and that the stream will make.
+  final ThreadLocal coming = new ThreadLocal();
 
   public LakerootCatalog(String name, Object python, Object source) {
     this.name = name;
@@ -123,9 +136,14 @@ public class LakerootCatalog implements StagingTableCatalog, SupportsNamespaces 
   }
 
   Table load(ObjectNode request, Identifier ident) {
+    return new LakerootTable(called(ident), bridge, found(request, ident));
+  }
+
+  String called(Identifier ident) { return name + "." + ident.toString(); }
+
+  JsonNode found(ObjectNode request, Identifier ident) {
     try {
-      JsonNode found = ask(request, ident, ident.namespace());
-      return new LakerootTable(name + "." + ident.toString(), bridge, found);
+      return ask(request, ident, ident.namespace());
     } catch (Exception error) {
       if (error instanceof NoSuchNamespaceException)
         throw Bridge.thrown(new NoSuchTableException(ident));
@@ -134,7 +152,30 @@ public class LakerootCatalog implements StagingTableCatalog, SupportsNamespaces 
   }
 
   public Table loadTable(Identifier ident) {
+    LakerootTable waiting = (LakerootTable) coming.get();
+    coming.remove();
+    if (waiting != null && waiting.name.equals(called(ident)) && asks("DataStreamWriter"))
+      return waiting;
     return load(about("load_table", ident), ident);
+  }
+
+  // For what changes the table, and says what it does to the rows.
+  public Table loadTable(Identifier ident, Set privileges) {
+    boolean merges = isMerge();
+    if (!merges && !privileges.contains(TableWritePrivilege.UPDATE)) return loadTable(ident);
+    JsonNode answer = found(about("load_table", ident), ident);
+    return new ChangedTable(called(ident), bridge, answer, merges ? "merge" : "update");
+  }
+
+  // A MERGE that only inserts or deletes asks for no more than what Spark runs of itself. It would
+  // run an insert as an append, which does not see what others insert meanwhile.
+  static boolean isMerge() {
+    Origin origin = CurrentOrigin.get();
+    if (asks("MergeIntoWriter")) return true;
+    if (origin.sqlText().isEmpty() || origin.startIndex().isEmpty()) return false;
+    String text = (String) origin.sqlText().get();
+    int begin = Math.min(((Integer) origin.startIndex().get()).intValue(), text.length());
+    return MERGE.matcher(text.substring(0, begin)).find();
   }
 
   public Table loadTable(Identifier ident, String version) {
@@ -156,11 +197,13 @@ public class LakerootCatalog implements StagingTableCatalog, SupportsNamespaces 
     for (int i = 0; i < info.partitions().length; i++)
       partitions.add(info.partitions()[i].name());
     bridge.put(request, "properties", info.properties());
-    if (asks("DataFrameWriter")) request.put("unsaid", SQLConf.get().defaultDataSourceName());
+    if (asks("DataFrameWriter") || asks("DataStreamWriter"))
+      request.put("unsaid", SQLConf.get().defaultDataSourceName());
     return request;
   }
 
-  // Who asks: saveAsTable names a format if the user names none, and SHOW CREATE TABLE is to be run.
+  // Who asks: saveAsTable and toTable name a format if the user names none, and what SHOW CREATE
+  // TABLE says is to be run.
   static boolean asks(String who) {
     StackTraceElement[] calls = Thread.currentThread().getStackTrace();
     for (int i = 0; i < calls.length; i++)
@@ -168,9 +211,15 @@ public class LakerootCatalog implements StagingTableCatalog, SupportsNamespaces 
     return false;
   }
 
+  // A stream makes its table itself, when it knows that it may and what its options say.
   public Table createTable(Identifier ident, TableInfo info) {
-    ask(described("create_table", ident, info), ident, ident.namespace());
-    return loadTable(ident);
+    boolean streams = asks("DataStreamWriter");
+    ObjectNode request = described(streams ? "stream_into_table" : "create_table", ident, info);
+    JsonNode answer = ask(request, ident, ident.namespace());
+    if (!streams) return loadTable(ident);
+    LakerootTable table = new LakerootTable(called(ident), bridge, answer, info.schema());
+    coming.set(table);
+    return table;
   }
 
   // What Spark knows of the columns of another table is less than what that table says itself.
@@ -189,7 +238,7 @@ public class LakerootCatalog implements StagingTableCatalog, SupportsNamespaces 
     ObjectNode request = described(op, ident, info);
     request.put("mode", mode);
     JsonNode found = ask(request, ident, ident.namespace());
-    return new LakerootStagedTable(name + "." + ident.toString(), bridge, found, info.schema());
+    return new LakerootStagedTable(called(ident), bridge, found, info.schema());
   }
 
   public StagedTable stageCreate(Identifier ident, TableInfo info) {

@@ -84,7 +84,6 @@ class SourceTable extends LakerootTable {
   public Set capabilities() {
     Set set = super.capabilities();
     set.add(TableCapability.MICRO_BATCH_READ);
-    set.add(TableCapability.STREAMING_WRITE);
     return set;
   }
 

@@ -11,6 +11,7 @@ import org.apache.spark.sql.connector.catalog.MetadataColumn;
 import org.apache.spark.sql.connector.catalog.SupportsDeleteV2;
 import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCapability;
@@ -18,6 +19,8 @@ import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
+import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.FloatType$;
@@ -59,6 +62,7 @@ class LakerootTable
     set.add(TableCapability.BATCH_READ);
     set.add(TableCapability.BATCH_WRITE);
     set.add(TableCapability.TRUNCATE);
+    set.add(TableCapability.STREAMING_WRITE);
     return set;
   }
 
@@ -119,6 +123,33 @@ class LakerootTable
   public boolean truncateTable() {
     bridge.ask(about("truncate"));
     return true;
+  }
+}
+
+// A table whose rows Spark is to update or merge, which says who can.
+class ChangedTable extends LakerootTable implements SupportsRowLevelOperations {
+  final String change;
+
+  ChangedTable(String name, Bridge bridge, JsonNode found, String change) {
+    super(name, bridge, found);
+    this.change = change;
+  }
+
+  public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
+    throw refused();
+  }
+
+  // A MERGE that only inserts is an append to Spark.
+  public WriteBuilder newWriteBuilder(LogicalWriteInfo info) { throw refused(); }
+
+  RuntimeException refused() {
+    return bridge.unsupported(
+        change,
+        "UnsupportedOperationError: Spark cannot "
+            + change
+            + " rows of table "
+            + name
+            + ". Run the statement with lakeroot.spark.sql(spark, ...), which can");
   }
 }
 

@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.Base64;
+import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
@@ -17,6 +18,7 @@ import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory;
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonBatchWriterFactory;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonStreamingWriterFactory;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonWriterCommitMessage;
 import org.apache.spark.sql.internal.SQLConf;
 
@@ -39,6 +41,7 @@ class LakerootWriteBuilder implements WriteBuilder, SupportsTruncate {
 }
 
 class LakerootWrite implements Write, BatchWrite, StreamingWrite {
+  static final String BATCH = "streaming.sql.batchId";
   final LakerootTable table;
   final LogicalWriteInfo info;
   final boolean overwrite;
@@ -59,18 +62,24 @@ class LakerootWrite implements Write, BatchWrite, StreamingWrite {
   public boolean useCommitCoordinator() { return true; }
 
   public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo physical) {
-    byte[] function = prepared("prepare_write");
+    byte[] function = prepared(table.about("prepare_write"));
     if (((JsonNode) plan.get("batches")).asBoolean()) return batches(function);
     return new PythonBatchWriterFactory(
         table.bridge.source, function, info.schema(), scala.Option.empty(), scala.Option.empty());
   }
 
   public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo physical) {
-    return batches(prepared("prepare_stream"));
+    ObjectNode request = table.about("prepare_stream");
+    // The number of the micro-batch, which Spark tells its jobs and no writer before the commit.
+    String number = SparkSession.active().sparkContext().getLocalProperty(BATCH);
+    if (number != null) request.put("batch", Long.parseLong(number));
+    byte[] function = prepared(request);
+    if (((JsonNode) plan.get("batches")).asBoolean()) return batches(function);
+    return new PythonStreamingWriterFactory(
+        table.bridge.source, function, info.schema(), scala.Option.empty(), scala.Option.empty());
   }
 
-  byte[] prepared(String op) {
-    ObjectNode request = table.about(op);
+  byte[] prepared(ObjectNode request) {
     request.put("schema", info.schema().json());
     request.put("overwrite", overwrite);
     request.put("query", info.queryId());

@@ -16,15 +16,14 @@ from lakeroot.spark.failures import translated
 from lakeroot.spark.opening import Opened, opened_for
 from lakeroot.spark.options import ReadOptions, parse
 from lakeroot.spark.planning import read_schema
-from lakeroot.spark.row_tasks import BATCH_BYTES
 from lakeroot.spark.source_writing import LakerootWriter
 from lakeroot.spark.spark_sql import creating
 from lakeroot.spark.spark_sql.altering import alter
 from lakeroot.spark.spark_sql.commenting import with_comments
-from lakeroot.spark.spark_sql.reads import Reads, conditions_of
-from lakeroot.spark.spark_sql.tasks import PICKLE, encoded, target_writer
+from lakeroot.spark.spark_sql.reads import conditions_of
+from lakeroot.spark.spark_sql.sinks import Sinks, messages
+from lakeroot.spark.spark_sql.tasks import encoded
 from lakeroot.spark.write_tasks import watched
-from lakeroot.spark.writing import finish
 
 _CHOOSING = frozenset({"version", "tag", "branch", "asof"})
 
@@ -33,15 +32,14 @@ def _key(table: dict[str, Any]) -> str:
     return json.dumps([table["id"], table.get("pinned")])
 
 
-class Answers(Reads):
+class Answers(Sinks):
     """Answer the questions of one catalog; one object serves one name in one session."""
 
     def __init__(
         self, catalog: Catalog, parallelism: int, written_column: str, *, columnar: bool
     ) -> None:
-        super().__init__(parallelism, columnar=columnar)
+        super().__init__(parallelism, written_column, columnar=columnar)
         self.catalog = catalog
-        self.written_column = written_column
         self.writes: dict[str, LakerootWriter] = {}
 
     def _client(self) -> ln.LanceNamespace:
@@ -92,7 +90,7 @@ class Answers(Reads):
         """Create an empty table."""
         ref = self._ref(request["id"])
         creating.check(ref, request)
-        finish(creating.planned(ref, request), [])
+        creating.empty(ref, request)
         return True
 
     def op_create_table_like(self, request: dict[str, Any]) -> bool:
@@ -101,13 +99,19 @@ class Answers(Reads):
         if "columns" in request:
             columns = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(request["columns"])))
         creating.check(ref, request)
-        finish(creating.alike(ref, request, columns), [])
+        creating.empty(ref, request, columns)
         return True
 
     def op_arrow_schema(self, request: dict[str, Any]) -> str:
         """Say the columns of a table as they are, for one like it in any catalog."""
         _, _, opened = self.wanted(request)
         return encoded(opened.dataset.schema.serialize().to_pybytes())
+
+    def op_stream_into_table(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Check a table that a stream is to make, which it does when its first batch comes."""
+        creating.check(self._ref(request["id"]), request)
+        table = {"id": request["id"], "cut": []}
+        return {"table": table, "properties": {"provider": "lakeroot"}}
 
     def op_create_table_as_select(self, request: dict[str, Any]) -> dict[str, Any]:
         """Check a table that a query is to fill; it goes on saying what it is to be."""
@@ -124,7 +128,7 @@ class Answers(Reads):
         """Create or replace a table with no rows."""
         ref, staged = self._ref(request["table"]["id"]), request["table"]["staged"]
         if creating.done_before(ref, {}, staged["properties"]) is None:
-            finish(creating.planned(ref, staged), [])
+            creating.empty(ref, staged)
         return True
 
     def op_alter_table(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -191,6 +195,10 @@ class Answers(Reads):
 
     # Changes
 
+    def target(self, request: dict[str, Any]) -> TableRef:
+        """Find the table of a name."""
+        return self._ref(request["table"]["id"])
+
     def op_delete(self, request: dict[str, Any]) -> bool:
         """Delete rows by predicate."""
         from pyspark.sql import SparkSession
@@ -221,21 +229,12 @@ class Answers(Reads):
             target = LakerootWriter(watched(plan))
         token = uuid.uuid4().hex
         self.writes[token] = target
-        returned = st.StructType([st.StructField(self.written_column, st.BinaryType())])
-        function = PICKLE.dumps((target_writer(target, self.written_column), returned))
-        return {
-            "write": token,
-            "function": encoded(function),
-            # The class that makes the batches is where the one is that reads vectors.
-            "batches": self.columnar,
-            "bytes": BATCH_BYTES,
-            "what": f"Table {ref} cannot be written",
-        }
+        return self.prepared(token, target, ref)
 
     def op_commit_write(self, request: dict[str, Any]) -> bool:
         """Publish what the tasks have written."""
         target = self.writes.pop(request["write"])
-        target.commit([PICKLE.loads(base64.b64decode(text)) for text in request["messages"]])
+        target.commit(messages(request))
         return True
 
     def op_abort_write(self, request: dict[str, Any]) -> bool:

@@ -1,6 +1,5 @@
 """What ``format("lakeroot")`` answers in a classic session: reads, writes and streams."""
 
-import base64
 import json
 import uuid
 from dataclasses import replace
@@ -14,21 +13,18 @@ from lakeroot.spark.catalogs import TableRef
 from lakeroot.spark.opening import Opened, opened_for
 from lakeroot.spark.options import ReadOptions, parse, table_of
 from lakeroot.spark.planning import missing_column, read_schema
-from lakeroot.spark.row_tasks import BATCH_BYTES
 from lakeroot.spark.source_writing import LakerootWriter, batch_writer
-from lakeroot.spark.spark_sql.reads import Reads
-from lakeroot.spark.spark_sql.tasks import PICKLE, encoded, part_reader, target_writer
-from lakeroot.spark.streaming import LakerootSink, LakerootStream, stream_sink
+from lakeroot.spark.spark_sql.sinks import Sinks, messages
+from lakeroot.spark.spark_sql.tasks import PICKLE, encoded, part_reader
+from lakeroot.spark.streaming import LakerootStream
 
 
-class SourceAnswers(Reads):
+class SourceAnswers(Sinks):
     """Answer the questions of one session's source."""
 
     def __init__(self, parallelism: int, written_column: str) -> None:
-        super().__init__(parallelism, columnar=True)
-        self.written_column = written_column
+        super().__init__(parallelism, written_column, columnar=True)
         self.writers: dict[str, LakerootWriter] = {}
-        self.sinks: dict[str, LakerootSink] = {}
 
     # Reads
 
@@ -66,17 +62,21 @@ class SourceAnswers(Reads):
 
     # Writes
 
+    def target(self, request: dict[str, Any]) -> TableRef:
+        """Find the table that the options name."""
+        return table_of(request["options"])
+
     def op_prepare_write(self, request: dict[str, Any]) -> dict[str, Any]:
         """Prepare a batch write: the function that Spark's workers run."""
         given, schema = request["options"], _schema(request)
         target = batch_writer(given, schema, overwrite=request["overwrite"])
         token = uuid.uuid4().hex
         self.writers[token] = target
-        return self._prepared(token, target, table_of(given))
+        return self.prepared(token, target, table_of(given))
 
     def op_commit_write(self, request: dict[str, Any]) -> bool:
         """Publish what the tasks have written; if it fails, Spark still asks to abort it."""
-        self.writers[request["write"]].commit(_messages(request))
+        self.writers[request["write"]].commit(messages(request))
         self.writers.pop(request["write"])
         return True
 
@@ -84,42 +84,8 @@ class SourceAnswers(Reads):
         """Remove what the tasks have written."""
         writer = self.writers.pop(request["write"], None)
         if writer is not None:
-            writer.abort(_messages(request))
+            writer.abort(messages(request))
         return True
-
-    def op_prepare_stream(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Prepare one micro-batch of a stream into a table."""
-        given, schema = request["options"], _schema(request)
-        target = stream_sink(given, schema, overwrite=request["overwrite"], query=request["query"])
-        token = uuid.uuid4().hex
-        self.sinks[token] = target
-        return self._prepared(token, target, table_of(given))
-
-    def op_commit_stream(self, request: dict[str, Any]) -> bool:
-        """Publish a micro-batch; if it fails, Spark still asks to abort it."""
-        self.sinks[request["write"]].commit(_messages(request), request["batch"])
-        self.sinks.pop(request["write"])
-        return True
-
-    def op_abort_stream(self, request: dict[str, Any]) -> bool:
-        """Remove what the tasks of a micro-batch have written."""
-        sink = self.sinks.pop(request["write"], None)
-        if sink is not None:
-            sink.abort(_messages(request), request["batch"])
-        return True
-
-    def _prepared(
-        self, token: str, target: LakerootWriter | LakerootSink, ref: TableRef
-    ) -> dict[str, Any]:
-        returned = st.StructType([st.StructField(self.written_column, st.BinaryType())])
-        function = PICKLE.dumps((target_writer(target, self.written_column), returned))
-        return {
-            "write": token,
-            "function": encoded(function),
-            "batches": True,
-            "bytes": BATCH_BYTES,
-            "what": f"Table {ref} cannot be written",
-        }
 
     # Streams out of a table
 
@@ -165,10 +131,6 @@ def _stream(request: dict[str, Any]) -> LakerootStream:
         stream.options, with_row_id="_rowid" in names, with_row_address="_rowaddr" in names
     )
     return stream
-
-
-def _messages(request: dict[str, Any]) -> list[Any]:
-    return [PICKLE.loads(base64.b64decode(text)) for text in request["messages"]]
 
 
 def _fitting(wanted: st.StructType, found: st.StructType, ref: TableRef) -> st.StructType:
