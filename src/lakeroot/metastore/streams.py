@@ -151,6 +151,9 @@ class StreamChanges(Staging):
         self.stage(record, is_replacement=current is not None)
         self.stage_name(alias, record.id)
         if current is not None:
+            # Rows without a place in the order change nothing of a partition but add to it: they
+            # would go with the one that they were added to.
+            self.changes.footprint.childless.add(f"{stream}/{current}")
             self._retire(f"{stream}/{current}")
         return record
 

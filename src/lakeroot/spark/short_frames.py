@@ -1,5 +1,6 @@
 """Frames that are sure to have few rows: those come to the driver for less than a task costs."""
 
+import math
 from typing import Any, Final
 
 import pyarrow as pa
@@ -7,8 +8,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
 _MOST_BYTES: Final = 1 << 20
-# What Spark says of their size is true: numbers, rows that the plan holds, or fewer of these.
-_COUNTED: Final = {"Range", "LocalRelation", "Project", "Filter", "LocalLimit", "GlobalLimit"}
+# Numbers that are counted, rows that the plan holds, or fewer of these, with other columns.
+_COUNTED: Final = {"Range", "LocalRelation", "Project", "Filter"}
 _OF_ONE_WIDTH: Final = (st.NumericType, st.BooleanType, st.DateType)
 
 
@@ -21,13 +22,16 @@ def brought(frame: DataFrame) -> pa.Table | None:
     if not hasattr(frame, "_jdf") or not all(isinstance(kind, _OF_ONE_WIDTH) for kind in kinds):
         return None
     plan = frame._jdf.queryExecution().optimizedPlan()  # noqa: SLF001
-    if not _is_counted(plan) or int(str(plan.stats().sizeInBytes())) > _MOST_BYTES:
-        return None
-    return frame.toArrow()
+    return frame.toArrow() if _size(plan) <= _MOST_BYTES else None
 
 
-def _is_counted(plan: Any) -> bool:
-    below = plan.children()
-    return plan.nodeName() in _COUNTED and all(
-        _is_counted(below.apply(number)) for number in range(below.size())
-    )
+def _size(plan: Any) -> float:
+    """Tell how large the rows of a plan can be at most; endless, if that is not known.
+
+    A filter may be expected to leave less than it does, so the largest of all that it stands on
+    counts.
+    """
+    if plan.nodeName() not in _COUNTED:
+        return math.inf
+    own, below = int(str(plan.stats().sizeInBytes())), plan.children()
+    return max([own, *(_size(below.apply(number)) for number in range(below.size()))])

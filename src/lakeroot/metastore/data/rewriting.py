@@ -5,9 +5,9 @@ them. A file that stays belongs to the state before and to the one after; vacuum
 named, so it lives for as long as one of them does.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import groupby
 from typing import Any, Final
 
 import numpy as np
@@ -22,57 +22,40 @@ from lakeroot.metastore.records import Delta, TableVersion
 from lakeroot.metastore.schemas import Schema
 from lakeroot.metastore.view import View
 
-_FEW: Final = 4
-"""Where a change has so large a part of the rows, it is in most files: none is looked into."""
+_MOSTLY_EVERYWHERE: Final = 4
+"""A change with more than one in so many of the rows is in most files: none is looked into."""
+_TOO_MANY: Final = 2
+"""So many times as many files as there could be are put together by the next change."""
 
-Entries = Mapping[str, ManifestEntry]
-
-
-@dataclass(frozen=True, slots=True)
-class Rewritten:
-    """A partition after a change: the files that stay, and the rows of the others."""
-
-    rows: Any
-    before: tuple[DataFile, ...] = ()
-    after: tuple[DataFile, ...] = ()
-    """The files that stay, on both sides of the place where the new ones go."""
-    rows_per_file: int = 0
-
-    @property
-    def has_new(self) -> bool:
-        """Whether there is a file to write: each partition has one, be it without rows."""
-        return bool(self.rows.num_rows) or not (self.before or self.after)
-
-    def named(self, new: Iterable[ManifestEntry], entries: Entries) -> list[ManifestEntry]:
-        """Name all files; those that stay as they were named before."""
-        before, after = ([entries[file.url] for file in some] for some in (self.before, self.after))
-        return [*before, *new, *after]
+Files = Sequence[DataFile | ManifestEntry]
+"""The files of a partition, in their order: those that stay, and new ones."""
+Write = Callable[[Any, int], Iterable[ManifestEntry]]
+"""Writes rows as new files, of at most so many rows each."""
 
 
-def rewritten(
-    view: View, plan: PartitionPlan | None, change: Rows | None, version: TableVersion, most: int
-) -> Rewritten:
-    """Apply a change to a partition; where nothing has to be merged first, file by file."""
-    schema: Any = version.schema
-    if plan is None or change is None or not _may_stay(plan, change, version):
-        steps = [] if plan is None else [Rows(StepKind.INSERT, read_partition(view, plan, schema))]
-        rows = merged([*steps, *([] if change is None else [change])], schema)
-        return Rewritten(rows, rows_per_file=rewritten_share(rows.num_rows, most))
-    counts = [file.record_count or 0 for file in plan.files]
-    share = rewritten_share(sum(counts), most)
-    # Or each upsert would add a small file, and nobody would put them together.
-    small = 0 if change.kind is StepKind.DELETE else share // 2
-    look = partial(_touched, view, schema, change, small)
-    found = list(in_parallel(look, [(file,) for file in plan.files]))
-    touched = [rows for rows in found if rows is not None]
-    place = next((at for at, rows in enumerate(found) if rows is not None), len(found))
-    kept = [(at, file) for at, file in enumerate(plan.files) if found[at] is None]
-    return Rewritten(
-        _changed(touched, change, schema),
-        tuple(file for at, file in kept if at < place),
-        tuple(file for at, file in kept if at > place),
-        share,
-    )
+def rewrite(
+    view: View,
+    plan: PartitionPlan | None,
+    change: Rows | None,
+    version: TableVersion,
+    most: int,
+    write: Write,
+) -> Files | None:
+    """Make the files of a partition anew; nothing if the change touches none of its rows.
+
+    Without a plan there is no partition yet, and without a change its rows stay what they are.
+    """
+    if plan is not None and change is not None and _may_stay(plan, change, version, most):
+        return _file_by_file(view, plan, change, version, most, write)
+    rows = _whole(view, plan, change, version.schema)
+    return list(write(rows, rewritten_share(rows.num_rows, most)))
+
+
+def named(files: Files, deltas: Iterable[Delta]) -> list[ManifestEntry]:
+    """Name files in a new manifest; those that stay as the deltas before name them."""
+    manifests = [delta.manifest for delta in deltas if delta.manifest is not None]
+    known = {entry.url: entry for manifest in manifests for entry in manifest.entries}
+    return [file if isinstance(file, ManifestEntry) else known[file.url] for file in files]
 
 
 def needs_rewriting(plan: PartitionPlan, most: int) -> bool:
@@ -82,36 +65,70 @@ def needs_rewriting(plan: PartitionPlan, most: int) -> bool:
 
 def rewritten_files(plan: PartitionPlan, most: int) -> int:
     """Say how many files a partition becomes that is written anew, as far as its files tell."""
-    rows = sum(file.record_count or 0 for file in plan.files)
+    rows = _count(plan)
     return max(1, -(-rows // rewritten_share(rows, most)))
 
 
-def entries_by_url(deltas: Iterable[Delta]) -> Entries:
-    """Give what the manifests of a partition say of its files."""
-    manifests = [delta.manifest for delta in deltas if delta.manifest is not None]
-    return {entry.url: entry for manifest in manifests for entry in manifest.entries}
+def _count(plan: PartitionPlan) -> int:
+    return sum(file.record_count or 0 for file in plan.files)
 
 
-def _may_stay(plan: PartitionPlan, change: Rows, version: TableVersion) -> bool:
-    if plan.needs_merge:
+def _whole(
+    view: View, plan: PartitionPlan | None, change: Rows | None, schema: Schema | None
+) -> Any:
+    before = None if plan is None else read_partition(view, plan, schema)
+    if change is None or schema is None:
+        return before  # Also of a table without a schema, which is only put together.
+    steps = [] if before is None else [Rows(StepKind.INSERT, before)]
+    return merged([*steps, change], schema)
+
+
+def _may_stay(plan: PartitionPlan, change: Rows, version: TableVersion, most: int) -> bool:
+    """Tell whether files may stay, and looking for them takes less than copying all."""
+    if plan.needs_merge or len(plan.files) > _TOO_MANY * rewritten_files(plan, most):
         return False
-    if change.kind is StepKind.DELETE:
-        return True
     is_sorted = version.sort_scheme is not None and bool(version.sort_scheme.keys)
-    counts = [file.record_count for file in plan.files]
-    if is_sorted or None in counts:
+    if is_sorted and change.kind is StepKind.UPSERT:
         return False
-    return bool(_FEW * change.table.num_rows <= sum(filter(None, counts)))
+    # Every file is asked for every key, and copying asks the rows once.
+    asked = change.table.num_rows * max(_MOSTLY_EVERYWHERE, len(plan.files))
+    return bool(asked <= _count(plan))
 
 
-def _touched(view: View, schema: Schema, change: Rows, small: int, file: DataFile) -> Any | None:
-    """Read a file with rows of the change; nothing if there are none in it.
+def _file_by_file(
+    view: View,
+    plan: PartitionPlan,
+    change: Rows,
+    version: TableVersion,
+    most: int,
+    write: Write,
+) -> Files | None:
+    schema: Any = version.schema
+    share = rewritten_share(_count(plan), most)
+    look = partial(_touched, view, schema, change)
+    found = list(in_parallel(look, [(file,) for file in plan.files]))
+    touched = [rows for rows in found if rows is not None]
+    if change.kind is StepKind.UPSERT and change.table.num_rows:
+        kept = [file for file, rows in zip(plan.files, found, strict=True) if rows is None]
+        before = [Rows(StepKind.INSERT, pa.concat_tables(touched))] if touched else []
+        return [*kept, *write(merged([*before, change], schema), share)]
+    if not touched:
+        return None
+    files: list[DataFile | ManifestEntry] = []
+    # What is left of files side by side goes where they were, so that the order of rows stays.
+    pairs = zip(plan.files, found, strict=True)
+    for stays, some in groupby(pairs, lambda pair: pair[1] is None):
+        if stays:
+            files += [file for file, _ in some]
+            continue
+        left = pa.concat_tables([rows for _, rows in some]).cast(schema.arrow)
+        files += write(left, share) if left.num_rows else ()
+    return files or list(write(schema.arrow.empty_table(), share))
 
-    What is left of the rows of a delete is not looked at any more.
-    """
+
+def _touched(view: View, schema: Schema, change: Rows, file: DataFile) -> Any | None:
+    """Read a file with rows of the change, without those it deletes; nothing of another file."""
     data = content_of(view.log, file)
-    if small and (file.record_count or 0) < small:
-        return rows_in(file, data, schema)
     names = list(change.keys)
     keys = rows_in(file, data, schema, set(names)).select(names)
     both = pa.concat_tables([keys, change.table.select(names).cast(keys.schema)])
@@ -121,10 +138,3 @@ def _touched(view: View, schema: Schema, change: Rows, small: int, file: DataFil
         return None
     rows = rows_in(file, data, schema)
     return rows.filter(pa.array(~is_meant)) if change.kind is StepKind.DELETE else rows
-
-
-def _changed(touched: list[Any], change: Rows, schema: Schema) -> Any:
-    if change.kind is StepKind.DELETE:
-        return pa.concat_tables(touched or [schema.arrow.empty_table()]).cast(schema.arrow)
-    before = [Rows(StepKind.INSERT, pa.concat_tables(touched))] if touched else []
-    return merged([*before, change], schema)

@@ -10,8 +10,8 @@ from lakeroot.metastore.data.evolution import RemoveField, Update, conformed, ev
 from lakeroot.metastore.data.files import in_parallel, pieces, share, write_rows
 from lakeroot.metastore.data.given import as_table
 from lakeroot.metastore.data.merge import Rows
-from lakeroot.metastore.data.plan import COLUMNS, PartitionPlan, StepKind, plan_partition
-from lakeroot.metastore.data.rewriting import entries_by_url, needs_rewriting, rewritten
+from lakeroot.metastore.data.plan import COLUMNS, StepKind, plan_partition
+from lakeroot.metastore.data.rewriting import named, needs_rewriting, rewrite
 from lakeroot.metastore.data.transforms import divided, ordered
 from lakeroot.metastore.locators import PartitionValues, new_id
 from lakeroot.metastore.manifests import ManifestEntry, manifest_of
@@ -103,7 +103,7 @@ class TableWriter:
         for partition in self.txn.partitions(self._stream):
             plan = plan_partition(partition, self.txn.deltas(partition), self._version)
             if needs_rewriting(plan, self._rows_per_file):
-                self._rewrite(partition)
+                self._rewrite(partition.values, partition)
 
     def evolve(self, updates: list[Update], *, allow_incompatible: bool = False) -> Schema:
         """Change the schema."""
@@ -231,7 +231,7 @@ class TableWriter:
         touched = self._touched(kind, table, keys)
         if self._merges_on_write(touched):
             for values, partition, rows in touched:
-                self._rewrite_with(values, partition, Rows(kind, rows, keys, columns))
+                self._rewrite(values, partition, Rows(kind, rows, keys, columns))
             return []
         properties = None if columns is None else {COLUMNS: list(columns)}
         return [
@@ -279,30 +279,30 @@ class TableWriter:
         positions = (self.txn.positions(p)[-1:] for _, p, _ in touched if p is not None)
         return any(last and last[0] > LAST_ORDERED_POSITION for last in positions)
 
-    def _rewrite_with(
-        self, values: PartitionValues, partition: Partition | None, change: Rows
+    def _rewrite(
+        self, values: PartitionValues, partition: Partition | None, change: Rows | None = None
     ) -> None:
-        if partition is None:
-            self._fill(self.txn.stage_partition(self._stream, values), None, {}, change)
-        else:
-            self._rewrite(partition, change)
+        deltas = [] if partition is None else list(self.txn.deltas(partition))
+        plan = None if partition is None else plan_partition(partition, deltas, self._version)
+        own_id = new_id()
 
-    def _rewrite(self, partition: Partition, change: Rows | None = None) -> None:
-        scheme_id = partition.partition_scheme_id
-        deltas = list(self.txn.deltas(partition))
-        plan = plan_partition(partition, deltas, self._version)
-        staged = self.txn.stage_partition(self._stream, partition.values, scheme_id)
-        self._fill(staged, plan, entries_by_url(deltas), change)
+        def write(rows: Any, most: int) -> Iterator[ManifestEntry]:
+            return self._entries(own_id, rows, (), most)
 
-    def _fill(
+        files = rewrite(self.txn, plan, change, self._version, self._rows_per_file, write)
+        if files is not None:
+            self._replace(own_id, values, partition, named(files, deltas))
+
+    def _replace(
         self,
-        staged: Partition,
-        plan: PartitionPlan | None,
-        entries: Mapping[str, ManifestEntry],
-        change: Rows | None,
+        own_id: str,
+        values: PartitionValues,
+        partition: Partition | None,
+        files: Iterable[ManifestEntry],
+        properties: Mapping[str, Any] | None = None,
     ) -> None:
-        done = rewritten(self.txn, plan, change, self._version, self._rows_per_file)
-        new = self._entries(staged.id, done.rows, (), done.rows_per_file) if done.has_new else ()
-        files = done.named(list(new), entries)
-        self.txn.put_delta(staged, 1, manifest_of(files, AUTHOR))
+        """Put a partition of these files in the place of the one there is."""
+        scheme_id = None if partition is None else partition.partition_scheme_id
+        staged = self.txn.stage_partition(self._stream, values, scheme_id, partition_id=own_id)
+        self.txn.put_delta(staged, 1, manifest_of(files, AUTHOR), properties=properties)
         self.txn.commit_partition(replace(staged, stream_position=1))

@@ -2,11 +2,12 @@
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
+from pyspark import TaskContext
 
 from lakeroot.metastore import naming
 from lakeroot.metastore.data.evolution import conformed
@@ -14,7 +15,8 @@ from lakeroot.metastore.data.files import in_parallel, pieces, read_file, write_
 from lakeroot.metastore.data.merge import Rows
 from lakeroot.metastore.data.plan import DataFile, PartitionPlan, StepKind
 from lakeroot.metastore.data.reads import read_partition
-from lakeroot.metastore.data.rewriting import Rewritten, rewritten
+from lakeroot.metastore.data.rewriting import Files as PartitionFiles
+from lakeroot.metastore.data.rewriting import rewrite
 from lakeroot.metastore.data.transforms import divided, ordered
 from lakeroot.metastore.locators import PartitionValues, new_id
 from lakeroot.metastore.manifests import ManifestEntry
@@ -101,26 +103,24 @@ class Writing:
         )
         # A repeated task writes under another name; what it leaves bears the transaction's.
         named = partial(naming.data_path, directory, self.txn_id)
-        return list(
-            in_parallel(write, [(named(uuid.uuid4().int >> 80), p) for p in pieces(rows, most)])
-        )
+        named_pieces = [(named(uuid.uuid4().int >> 80), piece) for piece in pieces(rows, most)]
+        if TaskContext.get() is not None:  # The other processors have tasks of their own.
+            return [write(*each) for each in named_pieces]
+        return list(in_parallel(write, named_pieces))
 
-    def rewrite(self, work: "Rewrite") -> tuple[Rewritten, list[ManifestEntry]]:
-        """Make one partition anew with the change that comes on top: give its new files."""
+    def rewrite(self, work: "Rewrite") -> PartitionFiles | None:
+        """Make the files of one partition anew, with the change that comes on top."""
         files: Any = self.place.open()
         change = None if work.kind is None else _change(files, work, self.version)
-        done = rewritten(files, work.plan, change, self.version, self.rows_per_file)
-        if not done.has_new:
-            return replace(done, rows=None), []
-        new = self._entries(files, work.directory, done.rows, done.rows_per_file)
-        return replace(done, rows=None), new
+        write = partial(self._entries, files, work.own_id)
+        return rewrite(files, work.plan, change, self.version, self.rows_per_file, write)
 
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """One partition to be written anew in a directory of its own."""
+    """One partition to be written anew as another one."""
 
-    directory: str
+    own_id: str
     plan: PartitionPlan | None
     kind: StepKind | None = None
     changes: tuple[ManifestEntry, ...] = ()

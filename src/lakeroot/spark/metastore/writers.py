@@ -4,18 +4,17 @@ The rules are those of `TableWriter`: it is given frames in the place of Arrow t
 their schema alone, and leaves the rows to the tasks.
 """
 
-from dataclasses import dataclass, field
-from dataclasses import replace as changed
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from lakeroot.metastore.data.plan import COLUMNS, StepKind, plan_partition
-from lakeroot.metastore.data.rewriting import Entries, entries_by_url, needs_rewriting
+from lakeroot.metastore.data.rewriting import named, needs_rewriting
 from lakeroot.metastore.data.tables import AUTHOR, TableWriter
 from lakeroot.metastore.jobs import JOB
-from lakeroot.metastore.locators import PartitionValues
+from lakeroot.metastore.locators import PartitionValues, new_id
 from lakeroot.metastore.manifests import ManifestEntry, manifest_of
 from lakeroot.metastore.records import Delta, Partition
 from lakeroot.metastore.schemes import PartitionScheme
@@ -68,8 +67,7 @@ class SparkTableWriter(TableWriter):
             plan = plan_partition(partition, self.txn.deltas(partition), self._version)
             self.tally.files_before += len(plan.files)
             if needs_rewriting(plan, self._rows_per_file):
-                staged = self._staged(partition.values, partition)
-                found.append(Work(staged, Rewrite(staged.id, plan)))
+                found.append(Work(partition.values, partition, Rewrite(new_id(), plan)))
             else:
                 self.tally.files += len(plan.files)
         self._rewrite_all(found)
@@ -182,37 +180,35 @@ class SparkTableWriter(TableWriter):
         columns: tuple[str, ...] | None,
     ) -> "Work":
         values, partition, entries = each
-        deltas = [] if partition is None else list(self.txn.deltas(partition))
+        deltas = () if partition is None else tuple(self.txn.deltas(partition))
         plan = None if partition is None else plan_partition(partition, deltas, self._version)
-        staged = self._staged(values, partition)
-        rewrite = Rewrite(staged.id, plan, kind, tuple(entries), keys, columns)
-        return Work(staged, rewrite, entries_by_url(deltas))
-
-    def _staged(self, values: PartitionValues, partition: Partition | None) -> Partition:
-        scheme_id = None if partition is None else partition.partition_scheme_id
-        return self.txn.stage_partition(self._stream, values, scheme_id)
+        rewrite = Rewrite(new_id(), plan, kind, tuple(entries), keys, columns)
+        return Work(values, partition, rewrite, deltas)
 
     def _rewrite_all(self, work: list["Work"]) -> None:
         """Let each task make one partition anew, and put them in the place of the old ones."""
         what = "A partition cannot be written anew"
         rewrites = [each.rewrite for each in work]
         results = distribute(self._spark, rewrites, self._writing().rewrite, what=what)
-        self.tally.partitions = len(work)
-        for each, (done, new) in zip(work, results, strict=True):
+        for each, files in zip(work, results, strict=True):
+            if files is None:
+                continue
+            new = [file.url for file in files if isinstance(file, ManifestEntry)]
+            self.tally.partitions += 1
             self.tally.files += len(new)
-            self.txn.lease.files.extend(entry.url for entry in new)
-            manifest = manifest_of(done.named(new, each.entries), AUTHOR)
-            self.txn.put_delta(each.staged, 1, manifest, properties=self._named or None)
-            self.txn.commit_partition(changed(each.staged, stream_position=1))
+            self.txn.lease.files.extend(new)
+            entries, properties = named(files, each.deltas), self._named or None
+            self._replace(each.rewrite.own_id, each.values, each.partition, entries, properties)
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A partition that is written anew: what is staged for it, and what its files are now."""
+    """A partition that is written anew, if it is there, and what it consists of now."""
 
-    staged: Partition
+    values: PartitionValues
+    partition: Partition | None
     rewrite: Rewrite
-    entries: Entries = field(default_factory=dict)
+    deltas: tuple[Delta, ...] = ()
 
 
 def _together(frame: DataFrame, scheme: PartitionScheme | None) -> DataFrame:
