@@ -300,8 +300,26 @@ def test_merge_with_stars_takes_a_query_as_its_source(spark, lake):
             " WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)",
             "merge",
         ),
+        (
+            "MERGE INTO IDENTIFIER('{0}.shop.t') t USING {1}"
+            " WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)",
+            "merge",
+        ),
+        (
+            "MERGE" + " " * 5000 + "/*" + "*" * 5000 + "*/ INTO {0}.shop.t t USING {1}"
+            " WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)",
+            "merge",
+        ),
     ],
-    ids=["update", "merge", "merge that deletes", "merge that inserts", "schema evolution"],
+    ids=[
+        "update",
+        "merge",
+        "merge that deletes",
+        "merge that inserts",
+        "schema evolution",
+        "identifier",
+        "many blanks",
+    ],
 )
 def test_an_update_or_merge_that_spark_is_asked_for_says_who_can(spark, lake, text, verb):
     source = "(SELECT 5L AS id UNION ALL SELECT 50L) s ON t.id = s.id"

@@ -25,7 +25,6 @@ from lakeroot.spark.asides import discard_aside, is_named, place_aside
 from lakeroot.spark.catalogs import Located, TableRef, exists, files_of, locate, located_from
 from lakeroot.spark.commits import JOB, MESSAGE, VERB, commit, find_commit, find_job, find_named
 from lakeroot.spark.distribute import strictly_at_first, until_uncontested
-from lakeroot.spark.empty_versions import commit_empty
 from lakeroot.spark.failures import nearest, translated
 from lakeroot.spark.fitting import check_encodings, fit, minds_case, new_columns, refuse_alike
 from lakeroot.spark.opening import newest_at, open_table
@@ -276,6 +275,9 @@ def _committed(plan: WritePlan, parts: list[Written]) -> int:
     new = plan.read_version == 0
     try:
         if not fragments and plan.options.storage_version is not None:
+            # It is of the driver: workers that import this do not wait for clients of catalogs.
+            from lakeroot.spark.empty_versions import commit_empty
+
             return commit_empty(
                 plan.table,
                 plan.schema,

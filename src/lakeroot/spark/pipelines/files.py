@@ -66,9 +66,8 @@ class _Reader:
         """Keep the lines of a part for errors that are only seen when it is run."""
         pairs = [(str(key.value), key, value) for key, value in node.value]
         keys = {name: key.start_mark.line + 1 for name, key, _ in pairs}
-        texts = {
-            name: _lines(value) for name, _, value in pairs if isinstance(value, yaml.ScalarNode)
-        }
+        # Of other texts YAML folds lines, so that those of the value are not those of the file.
+        texts = {name: _lines(value) for name, _, value in pairs if _keeps_lines(value)}
         return Place(str(self.file), node.start_mark.line + 1, keys, texts)
 
     def made(self, node: Any, make: Callable[[], Made]) -> Made:
@@ -294,7 +293,10 @@ class _Reader:
         return ways[kind](node)
 
 
+def _keeps_lines(node: Any) -> bool:
+    return isinstance(node, yaml.ScalarNode) and node.style == "|"
+
+
 def _lines(node: Any) -> tuple[int, int]:
-    """Give the first and the last line of a text; one of `|` or `>` begins below its sign."""
-    start, end = node.start_mark.line, node.end_mark.line
-    return (start + 2, end) if node.style in ("|", ">") else (start + 1, end + 1)
+    """Give the first and the last line of a text, which begins below its `|`."""
+    return node.start_mark.line + 2, node.end_mark.line

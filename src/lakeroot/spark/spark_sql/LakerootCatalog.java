@@ -39,12 +39,12 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 public class LakerootCatalog implements StagingTableCatalog, SupportsNamespaces {
+  static final Pattern COMMENT = Pattern.compile("--[^\\n]*+|/\\*.*?\\*/", Pattern.DOTALL);
   // What stands before the name of the table.
   static final Pattern MERGE =
       Pattern.compile(
-          "\\bMERGE(?:\\s|--[^\\n]*\\n|/\\*.*?\\*/|WITH|SCHEMA|EVOLUTION)+INTO"
-              + "(?:\\s|--[^\\n]*\\n|/\\*.*?\\*/)*$",
-          Pattern.CASE_INSENSITIVE | Pattern.DOTALL);
+          "\\bMERGE(?:\\s++WITH\\s++SCHEMA\\s++EVOLUTION)?\\s++INTO(?:\\s++IDENTIFIER\\s*+\\()?\\s*+$",
+          Pattern.CASE_INSENSITIVE);
   final String name;
   final Bridge bridge;
   // The table that a thread is about to stream into, and that the stream will make.
@@ -151,6 +151,18 @@ public class LakerootCatalog implements StagingTableCatalog, SupportsNamespaces 
     }
   }
 
+  // A stream asks this before it makes its table: what one that failed has left is not there.
+  public boolean tableExists(Identifier ident) {
+    coming.remove();
+    try {
+      load(about("load_table", ident), ident);
+      return true;
+    } catch (Exception error) {
+      if (error instanceof NoSuchTableException) return false;
+      throw Bridge.thrown(error);
+    }
+  }
+
   public Table loadTable(Identifier ident) {
     LakerootTable waiting = (LakerootTable) coming.get();
     coming.remove();
@@ -175,7 +187,7 @@ public class LakerootCatalog implements StagingTableCatalog, SupportsNamespaces 
     if (origin.sqlText().isEmpty() || origin.startIndex().isEmpty()) return false;
     String text = (String) origin.sqlText().get();
     int begin = Math.min(((Integer) origin.startIndex().get()).intValue(), text.length());
-    return MERGE.matcher(text.substring(0, begin)).find();
+    return MERGE.matcher(COMMENT.matcher(text.substring(0, begin)).replaceAll(" ")).find();
   }
 
   public Table loadTable(Identifier ident, String version) {
