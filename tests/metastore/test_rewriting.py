@@ -1,17 +1,22 @@
 """A change writes the files with its rows anew, and names the others again."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
 from lakeroot.metastore import Metastore
-from lakeroot.metastore.data import TableWriter, files, read_rows
+from lakeroot.metastore.data import RenameField, TableWriter, files, read_rows
+from lakeroot.metastore.data.bounds import may_have
+from lakeroot.metastore.data.encoding import encoded
+from lakeroot.metastore.data.plan import DataFile
 from lakeroot.metastore.schemes import SortKey, SortScheme
+from lakeroot.metastore.states import ContentType
 from lakeroot.model.errors import ConcurrentModificationError, InvalidInputError
 
 from .memory import MemoryObjects
-from .test_rows import KEYED, PLAIN, change, row, rows, table_in
+from .test_rows import ARROW, KEYED, PLAIN, change, row, rows, table_in
 
 TEN = {"records_per_compacted_file": 10}
 
@@ -172,6 +177,32 @@ def test_a_table_without_keys_is_deleted_from_file_by_file(metastore: Metastore)
 
     assert named(metastore)[1] == before[1]
     assert keys(metastore) == [n for n in range(30) if n not in (1, 21)]
+
+
+def test_a_name_that_meant_another_column_excludes_no_file(metastore: Metastore) -> None:
+    table_in(metastore, PLAIN, properties=TEN)
+    change(metastore, "append", [row(n, "x", 100 + n) for n in range(20)])
+    change(metastore, "evolve", [RenameField("a", "old"), RenameField("v", "a")])
+    change(metastore, "append", [{"old": n, "b": "x", "a": 100 + n} for n in range(20, 30)])
+    change(metastore, "delete", [{"a": 103}, {"a": 125}], on="a")
+
+    found = sorted(one["a"] for one in rows(metastore))
+    assert found == [n for n in range(100, 130) if n not in (103, 125)]
+
+
+@pytest.mark.parametrize(
+    ("keys", "is_there"),
+    [([10], True), ([29], True), ([5, 35], True), ([9], False), ([30, 99], False), ([None], True)],
+)
+def test_numbers_outside_of_a_file_exclude_it(keys: list[int | None], *, is_there: bool) -> None:
+    file = DataFile("t.pq", ContentType.PARQUET, PLAIN.schema_id, 20, None)
+    data = encoded(pa.Table.from_pylist([row(n, "x") for n in range(10, 30)], ARROW))
+    wanted = pa.table({"a": pa.array(keys, pa.int64())})
+
+    assert may_have(file, data, PLAIN, wanted) is is_there
+    assert may_have(file, data, PLAIN, pa.table({"b": ["nothing like it"]}))
+    assert may_have(replace(file, schema_id=99), data, PLAIN, wanted)
+    assert may_have(file, b"damaged", PLAIN, wanted)
 
 
 def test_many_small_files_are_put_together_by_the_next_delete(metastore: Metastore) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from lakeroot.metastore.data.bounds import may_have
 from lakeroot.metastore.data.files import content_of, in_parallel, rewritten_share, rows_in
 from lakeroot.metastore.data.merge import Rows, codes_among, merged
 from lakeroot.metastore.data.plan import DataFile, PartitionPlan, StepKind
@@ -130,8 +131,11 @@ def _touched(view: View, schema: Schema, change: Rows, file: DataFile) -> Any | 
     """Read a file with rows of the change, without those it deletes; nothing of another file."""
     data = content_of(view.log, file)
     names = list(change.keys)
+    wanted = change.table.select(names)
+    if not may_have(file, data, schema, wanted):
+        return None
     keys = rows_in(file, data, schema, set(names)).select(names)
-    both = pa.concat_tables([keys, change.table.select(names).cast(keys.schema)])
+    both = pa.concat_tables([keys, wanted.cast(keys.schema)])
     codes = codes_among(both, names, [(keys.num_rows, both.num_rows)])
     is_meant = np.isin(codes[: keys.num_rows], codes[keys.num_rows :])
     if not is_meant.any():
