@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 from tests.s3 import running
 
-from benchmarks.manifests import renumbered
+from benchmarks.manifests import renumbered, table_of_versions
 from benchmarks.report import HIGHER, Row
 from benchmarks.slow_network import in_between
+from benchmarks.versions_many import MANY
 from lakeroot import DirectoryNamespace
 from lakeroot.catalog.versions import TableVersions
 from lakeroot.objects.disks import disk_of
@@ -70,6 +71,9 @@ def run(*, quick: bool) -> Iterable[Row]:
         # Tables of 120 versions, 2,000 and 4,800: whoever races repeats more work then.
         for appends, rounds in ((5, 1),) if quick else ((15, 5), (250, 3), (600, 1)):
             yield from _writers(Path(place) / str(appends), writers, appends, rounds)
+        # A table that has been in use for a while.
+        versions, appends, rounds = (30, 5, 1) if quick else (MANY, 60, 5)
+        yield _writers_of_many(Path(place) / "many", writers, versions, appends, rounds)
         yield from _writers(
             Path(place) / "vectors", writers, 3 if quick else 10, 1 if quick else 5, size=10_000
         )
@@ -130,6 +134,35 @@ def _writers(
         )
 
 
+def _writers_of_many(
+    place: Path, writers: list["_Writer"], versions: int, appends: int, rounds: int
+) -> Row:
+    table_of_versions(place / "template", versions)
+    rates: dict[str, list[float]] = {"ours": [], "plain": []}
+    given_up = dict.fromkeys(rates, 0)
+    for number in range(rounds):
+        for kind in rates:
+            root = place / f"{number}{kind}"
+            shutil.copytree(place / "template", root)
+            if kind == "ours":
+                DirectoryNamespace(root=str(root)).enable_version_management()
+            rate, gave_up = _appended(root, kind, appends, writers, size=1)
+            shutil.rmtree(root)
+            rates[kind].append(rate)
+            given_up[kind] += gave_up
+    ours, plain = (sorted(rates[kind])[rounds // 2] for kind in rates)
+    return Row(
+        f"{PROCESSES} processes append a row a time to a table of {versions:,} versions",
+        f"{appends} each",
+        ours,
+        plain,
+        unit="appends/s",
+        bar=1.0,
+        better=HIGHER,
+        note=f"given up and repeated {given_up['ours']} : {given_up['plain']}",
+    )
+
+
 class _Writer:
     def __init__(self, number: int) -> None:
         self._process = subprocess.Popen(
@@ -159,8 +192,16 @@ class _Writer:
 def _rate(
     root: Path, kind: str, appends: int, writers: list[_Writer], size: int
 ) -> tuple[float, int]:
-    namespace = DirectoryNamespace(root=str(root)) if kind == "plain" else catalog(kind, str(root))
-    lance.write_dataset(table(-1, size), namespace_client=namespace, table_id=["t"])
+    lance.write_dataset(table(-1, size), namespace_client=_looking(kind, root), table_id=["t"])
+    return _appended(root, kind, appends, writers, size)
+
+
+def _appended(
+    root: Path, kind: str, appends: int, writers: list[_Writer], size: int
+) -> tuple[float, int]:
+    """Let every writer append to the table that is there, and count what came."""
+    namespace = _looking(kind, root)
+    before = lance.dataset(namespace_client=namespace, table_id=["t"]).count_rows()
     for writer in writers:
         writer.say(f"{root} {kind} {appends} {size}")
     for writer in writers:
@@ -171,8 +212,12 @@ def _rate(
     given_up = sum(number for writer in writers for number in writer.expect("done"))
     taken = time.perf_counter() - start
     rows = lance.dataset(namespace_client=namespace, table_id=["t"]).count_rows()
-    assert rows == (PROCESSES * appends + 1) * size, "rows were lost"
+    assert rows == before + PROCESSES * appends * size, "rows were lost"
     return PROCESSES * appends / taken, given_up
+
+
+def _looking(kind: str, root: Path) -> Any:
+    return DirectoryNamespace(root=str(root)) if kind == "plain" else catalog(kind, str(root))
 
 
 def _batch(root: str, where: str, rounds: int, **properties: str) -> Row:

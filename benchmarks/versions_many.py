@@ -1,6 +1,5 @@
 """A table with thousands of versions: create the next one, describe one, find the newest."""
 
-import json
 import shutil
 import tempfile
 from collections.abc import Iterable
@@ -8,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import lance
-import pyarrow as pa
 from lance_namespace import ListTableVersionsRequest
 
 from benchmarks import catalogs
-from benchmarks.manifests import renumbered
+from benchmarks.manifests import renumbered, table_of_versions
 from benchmarks.report import Row, asking, interleaved
 from lakeroot import DirectoryNamespace
 from lakeroot.tables.versions import NamingScheme, manifest_name, staging_name
@@ -31,7 +29,7 @@ def run(*, quick: bool) -> Iterable[Row]:
 
 def _of_table(place: Path, versions: int, rounds: int) -> Iterable[Row]:
     template = place / f"template{versions}"
-    _make(template, versions)
+    table_of_versions(template, versions)
     for decides, manages in (("files decide", "false"), ("catalog decides", "true")):
         roots = [place / f"{side}-{versions}-{manages}" for side in ("ours", "theirs")]
         for root in roots:
@@ -68,17 +66,6 @@ def _measured(
     ]
     taken = interleaved(created[0], created[1], rounds=rounds)
     yield Row(f"create_table_version, {decides}", size, *taken, unit="ms", bar=bar)
-
-
-def _make(root: Path, versions: int) -> None:
-    """Make a table with many versions; all but the first differ from it in their number only."""
-    namespace = DirectoryNamespace(root=str(root))
-    lance.write_dataset(pa.table({"id": range(10)}), namespace_client=namespace, table_id=NAME)
-    directory = root / "t.lance" / "_versions"
-    first = (directory / manifest_name(1)).read_bytes()
-    for version in range(2, versions + 1):
-        (directory / manifest_name(version)).write_bytes(renumbered(first, version))
-    (directory / "latest_version_hint.json").write_text(json.dumps({"version": versions}))
 
 
 def _staged(root: Path, versions: int, count: int) -> list[dict[str, Any]]:
