@@ -81,6 +81,8 @@ def evolved(
     for update in updates:
         if isinstance(update, RemoveField | RenameField):
             _refuse_if_placing(version, update.name)
+        if isinstance(update, WidenField):
+            _refuse_other_partitions(version, update.name, update.type)
         fields = _after(fields, update, allow_incompatible=allow_incompatible)
     return _next(version, fields)
 
@@ -102,6 +104,21 @@ def _refuse_if_placing(version: TableVersion, name: str) -> None:
             f"The column {name!r} must stay as it is",
             "the table is partitioned or sorted by it",
             "Make a new version of the table with other schemes",
+        )
+
+
+def _refuse_other_partitions(version: TableVersion, name: str, kind: Any) -> None:
+    """Refuse a type with which rows of one value would be looked for in another partition."""
+    scheme, schema = version.partition_scheme, version.schema
+    found = None if schema is None else schema.field(name)
+    if scheme is None or found is None or found.arrow.type == kind:
+        return
+    are_whole = pa.types.is_integer(found.arrow.type) and pa.types.is_integer(kind)
+    if not are_whole and any(name in key.key for key in scheme.keys or ()):
+        raise TableSchemaValidationError(
+            f"The column {name!r} cannot become {kind}",
+            f"the table is partitioned by it, as {found.arrow.type}",
+            "Give values of that type, or make a new version of the table",
         )
 
 
@@ -236,6 +253,8 @@ def _grown(version: TableVersion, table: Any) -> Schema | None:
     mode = SchemaEvolution(setting(version.properties, SCHEMA_EVOLUTION))
     fallback = SchemaConsistency(setting(version.properties, SCHEMA_CONSISTENCY))
     fields = [_widened(field, table, fallback, mode) for field in schema.fields]
+    for field in fields:
+        _refuse_other_partitions(version, field.name, field.type)
     known = {field.name.casefold() for field in schema.fields}
     for column in table.schema:
         if column.name.casefold() in known and column.name not in schema.arrow.names:

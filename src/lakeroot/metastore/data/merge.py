@@ -4,6 +4,7 @@ Keys of all steps are turned into integer codes once; the rest is arithmetic on 
 numbers. Null is a key like any other and differs from an empty text.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -33,10 +34,25 @@ class Rows:
 
 def merged(steps: Sequence[Rows], schema: Schema) -> Any:
     """Apply steps in order and give the rows that are left, with the columns of the schema."""
+    cut = _first_on_inherited(steps)
+    if cut is not None:
+        before = Rows(StepKind.INSERT, merged(steps[:cut], schema))
+        return merged([before, *steps[cut:]], schema)
     if all(step.kind is StepKind.INSERT for step in steps):
         return pa.concat_tables([_fitted(step.table, schema) for step in steps] or [_empty(schema)])
     whole = pa.concat_tables([_fitted(step.table, schema) for step in steps])
     return _Merge(steps, whole, schema).result()
+
+
+def _first_on_inherited(steps: Sequence[Rows]) -> int | None:
+    """Find a step that matches on a column which an upsert before it takes from older rows."""
+    partial = [set(step.columns) for step in steps if step.columns is not None]
+    if not partial:
+        return None
+    brought = set.intersection(*partial)
+    first = next(number for number, step in enumerate(steps) if step.columns is not None)
+    later = (number for number in range(first + 1, len(steps)) if set(steps[number].keys) - brought)
+    return next(later, None)
 
 
 class _Merge:
@@ -178,7 +194,11 @@ def _in_one(column: Any) -> Any:
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     whole = pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
     # Arrow does not look for values of a dictionary among others.
-    return whole.dictionary_decode() if pa.types.is_dictionary(whole.type) else whole
+    whole = whole.dictionary_decode() if pa.types.is_dictionary(whole.type) else whole
+    if not pa.types.is_floating(whole.type):
+        return whole
+    # Arrow compares bits, and there are many of what is not a number: people know one.
+    return pc.if_else(pc.is_nan(whole), pa.scalar(math.nan, whole.type), whole)
 
 
 def _fitted(table: Any, schema: Schema) -> Any:

@@ -5,6 +5,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
+
 from lakeroot.metastore import naming
 from lakeroot.metastore.data.evolution import RemoveField, Update, conformed, evolved
 from lakeroot.metastore.data.files import in_parallel, pieces, share, write_rows
@@ -78,6 +80,13 @@ class TableWriter:
         if unknown or not keys:
             raise InvalidInputError(
                 f"There is no column {unknown[0] if unknown else ''!r} to match"
+            )
+        nested = [name for name in keys if pa.types.is_nested(self._schema.arrow.field(name).type)]
+        if nested:
+            raise InvalidInputError(
+                f"Rows cannot be matched on the column {nested[0]!r}",
+                "structs, lists and maps cannot be compared",
+                "Give other columns in `on`",
             )
         missing = set(keys) - set(table.column_names)
         if missing:

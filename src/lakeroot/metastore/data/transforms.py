@@ -30,10 +30,16 @@ def divided(table: Any, scheme: PartitionScheme | None) -> Iterator[tuple[Partit
     codes = key_codes(keys, names)
     order = np.argsort(codes, kind="stable")
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    found: dict[str, tuple[PartitionValues, list[Any]]] = {}
     for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
         rows = order[start:end]
-        values = tuple(partition_value(keys[name][int(rows[0])].as_py()) for name in names)
-        yield values, table.take(pa.array(rows))
+        values: PartitionValues = tuple(
+            partition_value(keys[name][int(rows[0])].as_py()) for name in names
+        )
+        # What differs in Arrow may be one value as it is stored: moments without nanoseconds.
+        found.setdefault(repr(values), (values, []))[1].append(rows)
+    for values, parts in found.values():
+        yield values, table.take(pa.array(np.sort(np.concatenate(parts))))
 
 
 def transformed(table: Any, key: PartitionKey) -> Any:
