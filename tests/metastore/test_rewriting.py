@@ -6,14 +6,18 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from lakeroot.metastore import Metastore
+from lakeroot.metastore import Metastore, schema_of
 from lakeroot.metastore.data import RenameField, TableWriter, files, read_rows
 from lakeroot.metastore.data.bounds import may_have
 from lakeroot.metastore.data.encoding import encoded
 from lakeroot.metastore.data.plan import DataFile
 from lakeroot.metastore.schemes import SortKey, SortScheme
 from lakeroot.metastore.states import ContentType
-from lakeroot.model.errors import ConcurrentModificationError, InvalidInputError
+from lakeroot.model.errors import (
+    ConcurrentModificationError,
+    InvalidInputError,
+    TableSchemaValidationError,
+)
 
 from .memory import MemoryObjects
 from .test_rows import ARROW, KEYED, PLAIN, change, row, rows, table_in
@@ -244,3 +248,26 @@ def test_rows_that_are_added_meanwhile_are_not_lost(
     with pytest.raises(ConcurrentModificationError):
         meanwhile()
     assert keys(metastore) == [0, 1, 100]
+
+
+def test_a_value_that_no_type_of_now_holds_is_seen_before_the_commit(metastore: Metastore) -> None:
+    table_in(metastore, KEYED, properties=TEN)
+    change(metastore, "upsert", [row(n, "x", 2**53 + 1 if n > 20 else n) for n in range(40)])
+    before = rows(metastore)
+
+    with pytest.raises(TableSchemaValidationError, match="double"):
+        change(metastore, "upsert", [{"a": 1, "b": "x", "v": 1.5}])
+    assert rows(metastore) == before
+
+
+def test_a_column_inside_of_another_is_not_taken_for_one_of_that_name(metastore: Metastore) -> None:
+    inner = pa.field("a", pa.struct([pa.field("b", pa.int64())]))
+    arrow = pa.schema([inner, pa.field("a.b", pa.int64()), pa.field("v", pa.int64())])
+    table_in(metastore, schema_of(arrow, merge_keys=["a.b"]), properties=TEN)
+    given = [{"a": {"b": 1000 + n}, "a.b": n, "v": n} for n in range(40)]
+    change(metastore, "upsert", given)
+    change(metastore, "upsert", [{"a": {"b": 1}, "a.b": 5, "v": -1}])
+    change(metastore, "delete", [{"a.b": 35}])
+
+    assert len(rows(metastore)) == 39
+    assert [one["v"] for one in rows(metastore) if one["a.b"] == 5] == [-1]

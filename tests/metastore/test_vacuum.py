@@ -321,3 +321,21 @@ def test_files_that_a_change_named_again_stay(
     assert len(data_files(objects)) == 4
     assert len(data_files(objects) & first) == 3
     assert rows(another()) == expected
+
+
+def test_a_transaction_whose_files_a_vacuum_has_removed_is_to_be_begun_again(
+    metastore: Metastore, another: Callable[[], Metastore]
+) -> None:
+    table_in(metastore, KEYED)
+    change(metastore, "upsert", [row(1, "x", 1), row(2, "x", 2)])
+
+    def overtaken() -> None:
+        with metastore.transaction() as txn:
+            writer, other = TableWriter(txn, "n", "t"), another()
+            change(other, "upsert", [row(1, "x", 5)])
+            other.vacuum(retention_ms=0)
+            writer.delete([{"a": 2, "b": "x"}])
+
+    with pytest.raises(ConcurrentModificationError, match="is forgotten"):
+        overtaken()
+    assert len(rows(metastore)) == 2

@@ -2,6 +2,7 @@
 
 import random
 import time
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -16,6 +17,7 @@ from lakeroot.metastore.log import CommitLog
 from lakeroot.metastore.naming import start_time
 from lakeroot.model.errors import (
     ConcurrentModificationError,
+    InternalError,
     InvalidInputError,
     LakerootError,
     PermissionDeniedError,
@@ -63,6 +65,11 @@ class Transaction(TableChanges):
             self.commit()
         elif self.is_open and issubclass(kind, Exception):
             self.abort()
+            if issubclass(kind, InternalError):
+                # What is missing may have gone with a state that a clean-up has let go of.
+                with suppress(LakerootError):
+                    self.log.sync()
+                self._require_remembered()
 
     def commit(self) -> None:
         """Decide the transaction, then publish what it wrote."""
@@ -134,6 +141,14 @@ class Transaction(TableChanges):
             _wait(attempt)
             return None
 
+    def _require_remembered(self) -> None:
+        if self.snapshot.sequence < self.log.index.horizon:
+            raise ConcurrentModificationError(
+                "The state that the transaction began with is forgotten",
+                "a clean-up let go of it, because it is older than the history that is kept",
+                "Begin it again, or keep more history than transactions last",
+            )
+
     def _rebase(self) -> bool:
         index = self.log.index
         if self.txn_id in index.fenced:
@@ -144,13 +159,8 @@ class Transaction(TableChanges):
             )
         if index.head == self.snapshot.sequence:
             return False
-        if self.snapshot.sequence < index.horizon:
-            # What was dropped since is gone without a trace, so nobody can tell of a conflict.
-            raise ConcurrentModificationError(
-                "The state that the transaction began with is forgotten",
-                "a clean-up let go of it, because it is older than the history that is kept",
-                "Begin it again, or keep more history than transactions last",
-            )
+        # What was dropped since is gone without a trace, so nobody can tell of a conflict.
+        self._require_remembered()
         if is_done_since(self.log, self.snapshot.sequence, self.facts):
             raise ConcurrentModificationError(
                 "Another transaction has done the same job, or may have",

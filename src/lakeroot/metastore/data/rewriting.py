@@ -128,17 +128,22 @@ def _file_by_file(
 
 
 def _touched(view: View, schema: Schema, change: Rows, file: DataFile) -> Any | None:
-    """Read a file with rows of the change, without those it deletes; nothing of another file."""
+    """Read a file with rows of the change, without those it deletes; nothing of another file.
+
+    One of an older schema is read in any case: whether its values can be of the types of now must
+    be known before there is no way back.
+    """
     data = content_of(view.log, file)
     names = list(change.keys)
     wanted = change.table.select(names)
-    if not may_have(file, data, schema, wanted):
+    is_old = file.schema_id != schema.schema_id
+    if not is_old and not may_have(file, data, schema, wanted):
         return None
     keys = rows_in(file, data, schema, set(names)).select(names)
     both = pa.concat_tables([keys, wanted.cast(keys.schema)])
     codes = codes_among(both, names, [(keys.num_rows, both.num_rows)])
     is_meant = np.isin(codes[: keys.num_rows], codes[keys.num_rows :])
-    if not is_meant.any():
+    if not is_old and not is_meant.any():
         return None
     rows = rows_in(file, data, schema)
     return rows.filter(pa.array(~is_meant)) if change.kind is StepKind.DELETE else rows
