@@ -279,6 +279,8 @@ jobs:
         (("sum(price)", "nosum(price)"), 9, r"Step 'cities' .*`nosum`"),
         (("FROM raw", "FROM rwa"), 9, "Step 'cities' .*`rwa`"),
         ((SQL, BLOCK.replace("sum(price /", "nosum(price /")), 11, "`nosum`"),
+        # The same for all rows, so that Spark computes it before there are any.
+        ((SQL, BLOCK.replace("price / (price - price)", "1 / 0")), 11, "DIVIDE_BY_ZERO"),
         # YAML puts these lines into one.
         ((SQL, BLOCK.replace("sql: |", "sql: >").replace("sum(", "nosum(")), 9, "`nosum`"),
         # What only computing the rows brings to light: Spark says where in the SQL it is.

@@ -290,7 +290,10 @@ class _Run:
 
     def _checked(self, target: Target) -> int:
         """Compute the rows of a table once, and check them."""
-        rows = self.frames[target.source].persist()
+        # Here Spark plans, and computes what is the same for all rows.
+        failing = f"The rows for table {target.table} cannot be computed"
+        with rows_blamed(self.pipeline, target, "from"), translated(failing):
+            rows = self.frames[target.source].persist()
         self.kept.append(rows)
         self.frames[target.source] = rows
         if target.mode in KEYED:
