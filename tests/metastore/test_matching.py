@@ -1,5 +1,6 @@
 """Which rows a change means: values that look different and are one, and the other way round."""
 
+import decimal
 import math
 from typing import Any
 
@@ -73,6 +74,42 @@ def test_whatever_is_no_number_is_the_same(
     change(metastore, "delete", [{"f": math.nan}], on="f")
 
     assert rows(metastore) == [{"f": 1.0}]
+
+
+def prices(kind: Any, *values: str | None) -> Any:
+    return pa.array([None if value is None else decimal.Decimal(value) for value in values], kind)
+
+
+@LEVELS
+@pytest.mark.parametrize(
+    ("values", "others"),
+    [
+        (pa.array([1, None, 7], pa.int32()), pa.array([1.0, 1.5, None, math.nan, 1e300])),
+        (pa.array([1, None, 7], pa.int32()), pa.array([1, None, 2**40])),
+        (
+            prices(pa.decimal128(10, 2), "1", None, "7"),
+            prices(pa.decimal128(12, 3), "1", None, "1.105"),
+        ),
+        (
+            pa.array([1, None, 7], pa.timestamp("us")),
+            pa.array([1000, 1001, None], pa.timestamp("ns")),
+        ),
+    ],
+    ids=["fractions", "large numbers", "decimals", "moments"],
+)
+def test_a_delete_leaves_the_types_of_columns_as_they_are(
+    metastore: Metastore, properties: dict[str, Any], values: Any, others: Any
+) -> None:
+    schema = schema_of(pa.schema([("v", values.type), ("n", pa.int64())]))
+    table_in(metastore, schema, properties=properties)
+    change(metastore, "append", pa.table({"v": values, "n": [1, 2, 3]}))
+    change(metastore, "delete", pa.table({"v": others.slice(0, 0)}), on="v")
+    change(metastore, "delete", pa.table({"v": others}), on="v")
+
+    found = metastore.view().table_version("n", "t").schema
+    assert found is not None
+    assert found.arrow.field("v").type == values.type
+    assert [one["n"] for one in rows(metastore)] == [3]
 
 
 def test_rows_are_not_matched_on_what_cannot_be_compared(metastore: Metastore) -> None:

@@ -134,6 +134,22 @@ def number_brought(frame: Any) -> int | None:
     return None if rows is None else int(rows.num_rows)
 
 
+def test_a_delete_leaves_the_types_of_columns_as_they_are(spark, root, store):
+    table_in(store, PLAIN, "t")
+    with store.transaction() as txn:
+        TableWriter(txn, "n", "t").append(pa.Table.from_pylist(rows_of(range(4), 1), ARROW))
+    frames = [
+        spark.createDataFrame([(1.0,), (1.5,), (None,)], "a double"),
+        spark.range(2, 3).selectExpr("id + 0.5D AS a").repartition(2),
+    ]
+    for frame in frames:
+        on_spark.delete(frame, "n.t", root=root, on="a")
+    table = store.view().table_version("n", "t")
+    assert table.schema is not None
+    assert table.schema.arrow.field("a").type == pa.int64()
+    assert [row[0] for row in spread(spark, root)] == [0, 2, 3]
+
+
 def test_only_rows_that_are_sure_to_be_few_come_to_the_driver(spark):
     numbers = spark.range(100)
     assert number_brought(numbers.where("id < 10").selectExpr("id", "id * 2 AS n")) == 10

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakeroot.metastore.data.files import cast
 from lakeroot.metastore.properties import SCHEMA_CONSISTENCY, SCHEMA_EVOLUTION, setting
@@ -244,6 +245,42 @@ def conformed(
             columns.append(_missing(field, table.num_rows))
         fields.append(field.arrow)
     return schema, pa.table(columns, schema=pa.schema(fields, metadata=current.arrow.metadata))
+
+
+def matching(version: TableVersion, table: Any) -> Any:
+    """Fit rows to be found to a table, which stays as it is: no row has a value it cannot hold."""
+    if version.schema is None:
+        return table
+    mode = SchemaEvolution(setting(version.properties, SCHEMA_EVOLUTION))
+    fallback = SchemaConsistency(setting(version.properties, SCHEMA_CONSISTENCY))
+    fields = [field for field in version.schema.fields if field.name in table.column_names]
+    columns, fits = [], pa.repeat(pa.scalar(True), table.num_rows)  # noqa: FBT003
+    for field in fields:
+        _widened(field, table, fallback, mode)  # Refuses what can be no value of it at all.
+        column, held = _held(table[field.name], field.arrow.type)
+        columns.append(column)
+        fits = pc.and_(fits, held)
+    metadata = version.schema.arrow.metadata
+    schema = pa.schema([field.arrow for field in fields], metadata=metadata)
+    return pa.table(columns, schema=schema).filter(fits)
+
+
+def _held(column: Any, kind: Any) -> tuple[Any, Any]:
+    """Give values in a type, and which of them it holds; the others are null."""
+    try:
+        return column.cast(kind), pa.repeat(pa.scalar(True), len(column))  # noqa: FBT003
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        values = [_as(value, kind) for value in column]
+    pairs = zip(values, column, strict=True)
+    held = [value.is_valid or not before.is_valid for value, before in pairs]
+    return pa.array([value.as_py() for value in values], kind), pa.array(held, pa.bool_())
+
+
+def _as(value: Any, kind: Any) -> Any:
+    try:
+        return value.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return pa.scalar(None, kind)
 
 
 def _grown(version: TableVersion, table: Any) -> Schema | None:

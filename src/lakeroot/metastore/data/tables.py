@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakeroot.metastore import naming
-from lakeroot.metastore.data.evolution import RemoveField, Update, conformed, evolved
+from lakeroot.metastore.data.evolution import RemoveField, Update, conformed, evolved, matching
 from lakeroot.metastore.data.files import in_parallel, pieces, share, write_rows
 from lakeroot.metastore.data.given import as_table
 from lakeroot.metastore.data.merge import Rows
@@ -94,8 +94,8 @@ class TableWriter:
                 f"The rows to delete have no column {min(missing)!r}",
                 f"rows are matched on {', '.join(keys)}",
             )
-        fitted = self._fit(table.select(list(keys)), is_partial=True)
-        return self._change(StepKind.DELETE, fitted, keys, None)
+        found = matching(self._version, table.select(list(keys)))
+        return self._change(StepKind.DELETE, found, keys, None)
 
     def replace(self, rows: Any) -> list[Delta]:
         """Put rows in the place of all rows of the table."""

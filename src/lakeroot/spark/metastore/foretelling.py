@@ -21,9 +21,16 @@ class ForetellingWriter(SparkTableWriter):
     """Counts what a writer would write."""
 
     def _written(
-        self, table: Any, keys: tuple[str, ...], *, divides: bool, is_partial: bool = False
+        self,
+        table: Any,
+        keys: tuple[str, ...],
+        *,
+        divides: bool,
+        is_partial: bool = False,
+        is_delete: bool = False,
     ) -> Grouped:
-        writing = self._writing(keys, is_partial=is_partial, divides=divides)
+        told = {"is_partial": is_partial, "is_delete": is_delete}
+        writing = self._writing(keys, divides=divides, **told)
         grouped: Grouped = {}
         for counted in over_rows(self._chosen(table), writing.count):
             for values, rows in counted:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from lakeroot.metastore import naming
-from lakeroot.metastore.data.evolution import conformed
+from lakeroot.metastore.data.evolution import conformed, matching
 from lakeroot.metastore.data.files import in_parallel, pieces, read_file, write_rows
 from lakeroot.metastore.data.merge import Rows
 from lakeroot.metastore.data.plan import DataFile, PartitionPlan, StepKind
@@ -68,6 +68,7 @@ class Writing:
     keys: tuple[str, ...]
     rows_per_file: int
     is_partial: bool
+    is_delete: bool
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> list[tuple[PartitionValues, Any]]:
         """Write the rows of one task; give the files with the partitions they belong to."""
@@ -87,7 +88,10 @@ class Writing:
         self, batches: Iterable[pa.RecordBatch]
     ) -> Iterator[tuple[PartitionValues, pa.Table]]:
         for table in _gathered(batches):
-            _, fitted = conformed(self.version, table, is_partial=self.is_partial)
+            if self.is_delete:
+                fitted = matching(self.version, table)
+            else:
+                _, fitted = conformed(self.version, table, is_partial=self.is_partial)
             yield from divided(fitted, self.scheme)
 
     def _entries(self, files: Files, directory: str, table: Any, most: int) -> list[ManifestEntry]:

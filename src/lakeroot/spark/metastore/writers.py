@@ -92,7 +92,10 @@ class SparkTableWriter(TableWriter):
         self, kind: StepKind, table: Any, keys: tuple[str, ...], columns: tuple[str, ...] | None
     ) -> list[Delta]:
         anywhere = self._lies_anywhere(kind, table, keys)
-        written = self._written(table, keys, divides=not anywhere, is_partial=True)
+        is_delete = kind is StepKind.DELETE
+        written = self._written(
+            table, keys, divides=not anywhere, is_partial=True, is_delete=is_delete
+        )
         if anywhere:
             everything = [entry for entries in written.values() for entry in entries]
             partitions = self.txn.partitions(self._stream) if written else ()
@@ -132,11 +135,18 @@ class SparkTableWriter(TableWriter):
         ]
 
     def _written(
-        self, table: Any, keys: tuple[str, ...], *, divides: bool, is_partial: bool = False
+        self,
+        table: Any,
+        keys: tuple[str, ...],
+        *,
+        divides: bool,
+        is_partial: bool = False,
+        is_delete: bool = False,
     ) -> Grouped:
         """Let tasks write the frame's rows; give the files by partition."""
         frame = self._chosen(table)
-        writing = self._writing(keys, is_partial=is_partial, divides=divides)
+        told = {"is_partial": is_partial, "is_delete": is_delete}
+        writing = self._writing(keys, divides=divides, **told)
         short = brought(frame)
         if short is None:
             results = over_rows(_together(frame, writing.scheme), writing.write)
@@ -158,7 +168,12 @@ class SparkTableWriter(TableWriter):
         return frame.select(*(_column(name) for name in names))
 
     def _writing(
-        self, keys: tuple[str, ...] = (), *, is_partial: bool = False, divides: bool = True
+        self,
+        keys: tuple[str, ...] = (),
+        *,
+        is_partial: bool = False,
+        is_delete: bool = False,
+        divides: bool = True,
     ) -> Writing:
         known = {p.values: p.id for p in self.txn.partitions(self._stream)}
         return Writing(
@@ -170,6 +185,7 @@ class SparkTableWriter(TableWriter):
             keys=keys,
             rows_per_file=self._rows_per_file,
             is_partial=is_partial,
+            is_delete=is_delete,
         )
 
     def _with_change(
