@@ -257,7 +257,7 @@ def matching(version: TableVersion, table: Any) -> Any:
     columns, fits = [], pa.repeat(pa.scalar(True), table.num_rows)  # noqa: FBT003
     for field in fields:
         _widened(field, table, fallback, mode)  # Refuses what can be no value of it at all.
-        column, held = _held(table[field.name], field.arrow.type)
+        column, held = _held(table[field.name], field)
         columns.append(column)
         fits = pc.and_(fits, held)
     metadata = version.schema.arrow.metadata
@@ -265,21 +265,24 @@ def matching(version: TableVersion, table: Any) -> Any:
     return pa.table(columns, schema=schema).filter(fits)
 
 
-def _held(column: Any, kind: Any) -> tuple[Any, Any]:
-    """Give values in a type, and which of them it holds; the others are null."""
+def _held(column: Any, field: Field) -> tuple[Any, Any]:
+    """Give values in the type of a field, and which of them it holds; the others are null."""
     try:
-        return column.cast(kind), pa.repeat(pa.scalar(True), len(column))  # noqa: FBT003
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        values = [_as(value, kind) for value in column]
+        return cast(column, field), pa.repeat(pa.scalar(True), len(column))  # noqa: FBT003
+    except TableSchemaValidationError as error:
+        if not isinstance(error.__cause__, pa.ArrowInvalid):
+            raise  # Of such a type there are no values to be held.
+    values = [_as(value, field.arrow.type) for value in column]
     pairs = zip(values, column, strict=True)
     held = [value.is_valid or not before.is_valid for value, before in pairs]
-    return pa.array([value.as_py() for value in values], kind), pa.array(held, pa.bool_())
+    found = pa.array([value.as_py() for value in values], field.arrow.type)
+    return found, pa.array(held, pa.bool_())
 
 
 def _as(value: Any, kind: Any) -> Any:
     try:
         return value.cast(kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    except pa.ArrowInvalid:
         return pa.scalar(None, kind)
 
 
