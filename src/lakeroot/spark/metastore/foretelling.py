@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from lakeroot.metastore.data.plan import StepKind
 from lakeroot.metastore.data.rewriting import rewritten_files
 from lakeroot.metastore.records import Delta
 from lakeroot.metastore.states import DeltaType
@@ -21,16 +22,9 @@ class ForetellingWriter(SparkTableWriter):
     """Counts what a writer would write."""
 
     def _written(
-        self,
-        table: Any,
-        keys: tuple[str, ...],
-        *,
-        divides: bool,
-        is_partial: bool = False,
-        is_delete: bool = False,
+        self, table: Any, keys: tuple[str, ...], kind: StepKind, *, divides: bool
     ) -> Grouped:
-        told = {"is_partial": is_partial, "is_delete": is_delete}
-        writing = self._writing(keys, divides=divides, **told)
+        writing = self._writing(keys, kind, divides=divides)
         grouped: Grouped = {}
         for counted in over_rows(self._chosen(table), writing.count):
             for values, rows in counted:

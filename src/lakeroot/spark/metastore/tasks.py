@@ -67,8 +67,8 @@ class Writing:
     directories: Mapping[PartitionValues, str]
     keys: tuple[str, ...]
     rows_per_file: int
-    is_partial: bool
-    is_delete: bool
+    kind: StepKind
+    """What the rows are for: those of an insert alone have all columns."""
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> list[tuple[PartitionValues, Any]]:
         """Write the rows of one task; give the files with the partitions they belong to."""
@@ -88,10 +88,11 @@ class Writing:
         self, batches: Iterable[pa.RecordBatch]
     ) -> Iterator[tuple[PartitionValues, pa.Table]]:
         for table in _gathered(batches):
-            if self.is_delete:
+            if self.kind is StepKind.DELETE:
                 fitted = matching(self.version, table)
             else:
-                _, fitted = conformed(self.version, table, is_partial=self.is_partial)
+                is_partial = self.kind is not StepKind.INSERT
+                _, fitted = conformed(self.version, table, is_partial=is_partial)
             yield from divided(fitted, self.scheme)
 
     def _entries(self, files: Files, directory: str, table: Any, most: int) -> list[ManifestEntry]:

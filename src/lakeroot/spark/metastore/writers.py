@@ -85,17 +85,14 @@ class SparkTableWriter(TableWriter):
         keys: tuple[str, ...] = (),
         columns: tuple[str, ...] | None = None,
     ) -> list[Delta]:
-        written = self._written(table, keys, divides=True)
+        written = self._written(table, keys, StepKind.INSERT, divides=True)
         return self._appended(written, delta_type, columns)
 
     def _change(
         self, kind: StepKind, table: Any, keys: tuple[str, ...], columns: tuple[str, ...] | None
     ) -> list[Delta]:
         anywhere = self._lies_anywhere(kind, table, keys)
-        is_delete = kind is StepKind.DELETE
-        written = self._written(
-            table, keys, divides=not anywhere, is_partial=True, is_delete=is_delete
-        )
+        written = self._written(table, keys, kind, divides=not anywhere)
         if anywhere:
             everything = [entry for entries in written.values() for entry in entries]
             partitions = self.txn.partitions(self._stream) if written else ()
@@ -135,18 +132,11 @@ class SparkTableWriter(TableWriter):
         ]
 
     def _written(
-        self,
-        table: Any,
-        keys: tuple[str, ...],
-        *,
-        divides: bool,
-        is_partial: bool = False,
-        is_delete: bool = False,
+        self, table: Any, keys: tuple[str, ...], kind: StepKind, *, divides: bool
     ) -> Grouped:
         """Let tasks write the frame's rows; give the files by partition."""
         frame = self._chosen(table)
-        told = {"is_partial": is_partial, "is_delete": is_delete}
-        writing = self._writing(keys, divides=divides, **told)
+        writing = self._writing(keys, kind, divides=divides)
         short = brought(frame)
         if short is None:
             results = over_rows(_together(frame, writing.scheme), writing.write)
@@ -170,9 +160,8 @@ class SparkTableWriter(TableWriter):
     def _writing(
         self,
         keys: tuple[str, ...] = (),
+        kind: StepKind = StepKind.INSERT,
         *,
-        is_partial: bool = False,
-        is_delete: bool = False,
         divides: bool = True,
     ) -> Writing:
         known = {p.values: p.id for p in self.txn.partitions(self._stream)}
@@ -184,8 +173,7 @@ class SparkTableWriter(TableWriter):
             directories=known,
             keys=keys,
             rows_per_file=self._rows_per_file,
-            is_partial=is_partial,
-            is_delete=is_delete,
+            kind=kind,
         )
 
     def _with_change(
